@@ -20,6 +20,7 @@
 #include <sambaflow/data.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/session.h>
+#include <sambaflow/text.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,6 +64,133 @@ SAMBA_API samba_value samba_lm_logits(const samba_lm *lm, samba_graph *graph, sa
 /* Mean cross entropy of each token's successor: labels (batch, length) are the input_ids themselves, -100 where a token does not
  * count. The shift by one happens here. */
 SAMBA_API samba_value samba_lm_loss(samba_value logits, samba_value labels);
+
+/* ---- generating: a graph of one step, and what runs it ---- */
+
+typedef struct samba_lm_step_options {
+    size_t struct_size;
+    int64_t capacity; /* positions that a sequence may have, at least 1 */
+    int64_t chunk;    /* the greatest length of graphs that share the cache, at least this one's; 0: this one's */
+    /* How weights lie in memory, all of them buffers then, as samba_lm_options.base says; samba_lm_tuned_weights makes them.
+     * Compiled with the precision SAMBA_BF16, products read those in bfloat16 as they are and sum in float32 */
+    samba_base base;
+} samba_lm_step_options;
+SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, which is to be set */
+
+/* The logits (batch, vocab_size) of the last of some new tokens. input_ids (batch, length), int64 or int32: of sequence b the
+ * first count[b] are its tokens at positions start[b], start[b] + 1 ..., and the others, which may be anything that is a token,
+ * change nothing; of a count of 0 the logits mean nothing. start and count (batch), int64 or int32. The keys and values of
+ * tokens before them lie in each attention module's buffers "cache_key" and "cache_value", (batch, key-value heads,
+ * slots + 1, head_dim), where a run writes those of its own, in place. Layers with a window keep window + chunk - 1 slots, in a ring, others
+ * `capacity`; the slot beyond is for tokens that do not count. Graphs of one batch, capacity and chunk share them
+ * (multigraph.h), so that a prompt comes by many tokens at once and then one at a time. start[b] + count[b] may be at most
+ * capacity; no limit where every layer has a window, no positions are learned and capacity is window + chunk - 1 or more. Nobody
+ * clears a cache: a sequence that starts at 0 sees nothing of what was there.
+ * Errors stick to the graph: ARGUMENT, SHAPE. */
+SAMBA_API samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value input_ids, samba_value start,
+                                    samba_value count, const samba_lm_step_options *options);
+
+/* The tokens that end a text: eos_token_id of generation_config.json, else of config.json, one or a list. *ids belongs to the
+ * model; *count is 0 where neither says. Errors: FILE; FORMAT. */
+SAMBA_API samba_status samba_lm_stop_ids(samba_lm *lm, const int32_t **ids, int64_t *count);
+
+/* Sequences that grow: a session of steps, with its cache, and the tokens of each sequence. One thread at a time. */
+typedef struct samba_generator samba_generator;
+
+typedef struct samba_generator_options {
+    size_t struct_size;
+    int64_t sequences; /* at once, 1 to 1024 */
+    /* tokens that a sequence may have, its prompt among them, unless it slides (samba_lm_step). 0: as many as the config has
+     * positions, at most 4096 */
+    int64_t capacity;
+    int64_t chunk; /* tokens of a prompt that are taken at once, 1 to 4096, as far as the capacity goes */
+    int threads;   /* as samba_session_options has them, and the next two */
+    const char *isa;
+    uint64_t seed; /* of initial weights, where the folder has none */
+    /* AS_TRACED: float32. BFLOAT16: so are weights of rank 2 and what products read; the cache stays float32. Others are
+     * UNSUPPORTED */
+    samba_base base;
+} samba_generator_options;
+SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 128 */
+
+/* Compiles the model's steps and takes the folder's weights. The model must outlive the generator. Errors: those of compiling
+ * and loading; ARGUMENT, for a capacity that the model's positions do not reach. */
+SAMBA_API samba_status samba_generator_new(const samba_lm *lm, const samba_generator_options *options /* may be NULL */,
+                                           samba_generator **generator);
+SAMBA_API void samba_generator_free(samba_generator *generator);                    /* NULL is allowed */
+SAMBA_API samba_session *samba_generator_session(const samba_generator *generator); /* the generator's */
+SAMBA_API int64_t samba_generator_sequences(const samba_generator *generator);
+/* Tokens at the end of a sequence. ARGUMENT where there is no such sequence, an id is none of the vocabulary, or they do not
+ * fit: then the sequence is as it was. */
+SAMBA_API samba_status samba_generator_add(samba_generator *generator, int64_t sequence, const int32_t *ids, int64_t count);
+SAMBA_API samba_status samba_generator_clear(samba_generator *generator, int64_t sequence); /* it has no tokens any more */
+/* The tokens of a sequence, which belong to the generator until its next call; no such sequence: none. */
+SAMBA_API const int32_t *samba_generator_ids(const samba_generator *generator, int64_t sequence, int64_t *count);
+/* How many tokens still fit; INT64_MAX where sequences slide. */
+SAMBA_API int64_t samba_generator_room(const samba_generator *generator, int64_t sequence);
+/* Runs the model over all tokens that have been added and not run. */
+SAMBA_API samba_status samba_generator_run(samba_generator *generator);
+/* vocab_size logits of what follows the sequence's last token, float32, until the generator's next call. NULL where the sequence
+ * has no tokens, or some that were not run. */
+SAMBA_API const float *samba_generator_logits(const samba_generator *generator, int64_t sequence);
+
+/* How a token is chosen from logits: what is here is applied in this order, with the meanings of transformers' processors. */
+typedef struct samba_sampling {
+    size_t struct_size;
+    double
+        repetition_penalty; /* > 0: logits of tokens that the sequence has are divided by it, negative ones multiplied; 1: not */
+    double temperature;     /* > 0: logits are divided by it; 0: the token of the greatest logit, and nothing below counts */
+    int64_t top_k;          /* > 0: so many tokens of the greatest logits, and those equal to the last; 0: all */
+    double top_p;           /* (0, 1]: the fewest of the most probable tokens that together have this probability; 1: all */
+    double min_p;           /* [0, 1): tokens of at least this part of the greatest probability; 0: all */
+    uint64_t seed;          /* the n-th new token of sequence s takes number s 2^32 + n of this seed's */
+    /* NULL, or where the uniform numbers in [0, 1) come from instead, by sequence and new token */
+    double (*uniform)(void *user, int64_t sequence, int64_t step);
+    void *user;
+} samba_sampling;
+SAMBA_API samba_sampling samba_sampling_defaults(void); /* greedy: no penalty, temperature 0 */
+
+/* One token: the first one up to which, by ids, the probabilities of what is left add up to more than `uniform` of all. seen:
+ * the sequence's tokens, for the penalty. ARGUMENT: a number out of its range, one that has no effect at temperature 0, or
+ * logits of which none is above -infinity; a NaN among them. */
+SAMBA_API samba_status samba_sample_token(samba_context *context, const samba_sampling *sampling, const float *logits,
+                                          int64_t vocab_size, const int32_t *seen, int64_t seen_count, double uniform,
+                                          int32_t *token);
+
+typedef enum samba_generation_end {
+    SAMBA_END_STOP = 1,     /* a token of stop_ids, which is the last of the sequence */
+    SAMBA_END_STRING = 2,   /* a stop string */
+    SAMBA_END_LENGTH = 3,   /* max_new_tokens */
+    SAMBA_END_CAPACITY = 4, /* no more fits */
+    SAMBA_END_CALLER = 5    /* the callback said so */
+} samba_generation_end;
+
+typedef struct samba_generation_options {
+    size_t struct_size;
+    samba_sampling sampling;
+    int64_t max_new_tokens; /* of each sequence, 0 or more */
+    const int32_t *stop_ids;
+    int64_t stop_count;
+    /* Called with each new token of each sequence, in their order; false: that sequence ends. NULL: nobody asks. */
+    bool (*token)(void *user, int64_t sequence, int32_t id);
+    void *user;
+    /* of samba_generate_text */
+    const char *const *stop_strings; /* what ends a text, which is then the text before it; none is empty */
+    int64_t stop_string_count;
+    bool keep_special; /* special tokens are part of the text */
+    /* Called with more of the text of a sequence; whole characters, nothing that may yet be part of a stop string. */
+    bool (*text)(void *user, int64_t sequence, const char *text, size_t length);
+} samba_generation_options;
+SAMBA_API samba_generation_options samba_generation_defaults(void); /* greedy, 128 new tokens, nothing stops */
+
+/* New tokens behind those of each sequence that has some, all sequences in step, until each has an end: ends[sequence], one for
+ * each sequence of the generator; 0 where a sequence has no tokens. The last token of a sequence
+ * may not have been run through the model. Errors: those of samba_sample_token, of runs; MEMORY. */
+SAMBA_API samba_status samba_generate(samba_generator *generator, const samba_generation_options *options,
+                                      samba_generation_end *ends);
+/* The same as text. */
+SAMBA_API samba_status samba_generate_text(samba_generator *generator, const samba_tokenizer *tokenizer,
+                                           const samba_generation_options *options, samba_generation_end *ends);
 
 /* The folder's floating-point tensors as float32, by the parameters' names: what a session loads. STATE: the folder has none. */
 SAMBA_API samba_status samba_lm_weights(const samba_lm *lm, samba_tensor_list *list);

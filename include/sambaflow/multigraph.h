@@ -9,6 +9,7 @@
 #define SAMBAFLOW_MULTIGRAPH_H
 
 #include <sambaflow/compile.h>
+#include <sambaflow/session.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +36,11 @@ SAMBA_API const char *samba_multigraph_name(const samba_multigraph *multigraph, 
  * More graphs may be added afterwards, and compiled anew. */
 SAMBA_API samba_status samba_multigraph_compile(samba_multigraph *multigraph, const char *name, const char *output_folder,
                                                 char *path, size_t path_size);
+
+/* Compiles as samba_multigraph_compile does and makes a session of it, without a file. options NULL: samba_session_defaults();
+ * its `tune` is the path of a file, or nothing. The multigraph must outlive the session and stay as it is. */
+SAMBA_API samba_status samba_multigraph_session(samba_multigraph *multigraph, const char *name,
+                                                const samba_session_options *options, samba_session **session);
 
 #ifdef __cplusplus
 }

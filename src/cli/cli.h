@@ -87,8 +87,11 @@ bool samba_cli_rates_take(const char *text, double *flops, double *memory);
 #define SAMBA_CLI_NETWORK 96
 /* As the option takes it. */
 const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
-int samba_cli_compile(int argc, char **argv); /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
-int samba_cli_lm(int argc, char **argv);      /* cli/lm.c: sambaflow lm compile or save; the exit status */
+int samba_cli_compile(int argc, char **argv);     /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
+int samba_cli_prepare(int argc, char **argv);     /* cli/prepare.c: sambaflow prepare ...; the exit status */
+int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm COMMAND ...; the exit status */
+int samba_cli_lm_generate(int argc, char **argv); /* lm_generate.c; argv[0] is "generate" */
+int samba_cli_lm_chat(int argc, char **argv);     /* lm_chat.c; argv[0] is "chat" */
 /* cli/compile_text.c: a forward graph's text; its nodes in `graph`, which has its inputs, and the values of its outputs and
  * losses in their order. Parameters that a pattern names are buffers. */
 samba_status samba_cli_text_open(samba_context *context, const char *path, samba_graph **graph);

@@ -267,8 +267,7 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
     return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
 }
 
-/* The compiler's end: its plan is the caller's, unless something failed. */
-static samba_status hand_over(samba_compiler *c, samba_status status, samba_plan *plan)
+samba_status samba_compile_hand_over(samba_compiler *c, samba_status status, samba_plan *plan)
 {
     if (status == SAMBA_OK && plan)
         status = take_plan(c, plan);
@@ -289,7 +288,7 @@ samba_status samba_compile_kept(samba_context *context, const samba_compile_opti
     if (plan)
         samba_plan_init(plan, context);
     samba_status status = compile(&c, path, path_size);
-    return hand_over(&c, status, plan);
+    return samba_compile_hand_over(&c, status, plan);
 }
 
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
@@ -310,5 +309,5 @@ samba_status samba_compile_plan(samba_context *context, const samba_graph *graph
     samba_status status = samba_run_passes(&c);
     if (status == SAMBA_OK)
         status = samba_plan_check(context, &c.plan);
-    return hand_over(&c, status, plan);
+    return samba_compile_hand_over(&c, status, plan);
 }

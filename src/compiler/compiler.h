@@ -248,6 +248,12 @@ samba_status samba_compile_kept(samba_context *context, const samba_compile_opti
 /* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage.
  * The caller frees the plan. */
 samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan);
+struct samba_multigraph;
+samba_context *samba_multigraph_context(const struct samba_multigraph *multigraph); /* multigraph.c */
+/* multigraph.c: the plan of all its graphs, checked, and no file. The caller frees it. */
+samba_status samba_multigraph_plan(struct samba_multigraph *multigraph, const char *name, samba_plan *plan);
+/* compile.c: the compiler's end: frees it. Its plan is the caller's, NULL: nobody's, unless the status is an error */
+samba_status samba_compile_hand_over(samba_compiler *compiler, samba_status status, samba_plan *plan);
 /* compile.c: frees all that the compiler has made; its graphs may be NULL */
 void samba_compiler_release(samba_compiler *compiler);
 

@@ -51,6 +51,8 @@ void samba_multigraph_free(samba_multigraph *m)
     samba_free(m->context, m, sizeof *m);
 }
 
+samba_context *samba_multigraph_context(const samba_multigraph *m) { return m->context; }
+
 int samba_multigraph_count(const samba_multigraph *m) { return m ? m->count : 0; }
 
 const char *samba_multigraph_name(const samba_multigraph *m, int index)
@@ -137,29 +139,49 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
     return SAMBA_OK;
 }
 
-static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, size_t path_size)
+static samba_status link_all(samba_multigraph *m, samba_compiler *c)
 {
     SAMBA_TRY(samba_arena_copy(&c->plan.arena, c->name, &c->plan.name));
     for (int i = 0; i < m->count; i++)
         SAMBA_TRY(samba_link(c, &m->entries[i]->compiler));
     SAMBA_TRY(samba_share_constants(c));
-    SAMBA_TRY(samba_run_plan_passes(c));
-    return samba_compile_write(c, path, path_size);
+    return samba_run_plan_passes(c);
+}
+
+static samba_status check_any(const samba_multigraph *m)
+{
+    return m->count > 0 ? SAMBA_OK
+                        : samba_fail(m->context, SAMBA_ERROR_STATE,
+                                     "multigraph: there is no graph to compile: add one with samba_multigraph_add");
+}
+
+samba_status samba_multigraph_plan(samba_multigraph *m, const char *name, samba_plan *plan)
+{
+    SAMBA_TRY(check_any(m));
+    samba_compile_options options = samba_compile_defaults();
+    samba_compiler c = {.context = m->context, .options = &options, .name = name ? name : m->entries[0]->name};
+    samba_arena_init(&c.arena, m->context);
+    samba_plan_init(&c.plan, m->context);
+    samba_plan_init(plan, m->context);
+    samba_status status = link_all(m, &c);
+    if (status == SAMBA_OK)
+        status = samba_plan_check(m->context, &c.plan);
+    return samba_compile_hand_over(&c, status, plan);
 }
 
 samba_status samba_multigraph_compile(samba_multigraph *m, const char *name, const char *output_folder, char *path,
                                       size_t path_size)
 {
     SAMBA_NEED(NULL, m);
-    if (m->count == 0)
-        return samba_fail(m->context, SAMBA_ERROR_STATE,
-                          "multigraph: there is no graph to compile: add one with samba_multigraph_add");
+    SAMBA_TRY(check_any(m));
     samba_compile_options options = samba_compile_defaults();
     options.output_folder = output_folder;
     samba_compiler c = {.context = m->context, .options = &options, .name = name ? name : m->entries[0]->name};
     samba_arena_init(&c.arena, m->context);
     samba_plan_init(&c.plan, m->context);
-    samba_status status = compile(m, &c, path, path_size);
+    samba_status status = link_all(m, &c);
+    if (status == SAMBA_OK)
+        status = samba_compile_write(&c, path, path_size);
     samba_compiler_release(&c);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention of a decoder: its projections in one of three layouts, norms of queries and keys, rotary positions, which tokens see
- * which, and scores that may be bounded. Masks and angles are made anew in each layer: equal nodes of a graph are one. */
+ * which, and scores that may be bounded. Between what turns queries and keys and what attends, a step has its cache (step.c). Masks and angles are made anew in each layer: equal nodes of a graph are one. */
 #include "graph/graph.h"
 #include "lm/lm.h"
 
@@ -78,7 +78,7 @@ static samba_status make_angles(samba_lm_build *b, const samba_lm_rope *rope, sa
     samba_tensor *steps;
     double scale = 1;
     SAMBA_TRY(samba_tensor_new(context, NULL, SAMBA_FLOAT32, 1, (int64_t[]){rope->dims / 2}, &steps));
-    samba_lm_rope_steps(rope, b->length, samba_tensor_data(steps), &scale);
+    samba_lm_rope_steps(rope, b->capacity ? b->capacity : b->length, samba_tensor_data(steps), &scale);
     samba_value step = samba_constant_tensor(b->graph, steps), position = b->options.position_ids;
     samba_tensor_free(steps);
     if (position.graph)
@@ -178,7 +178,8 @@ samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer)
     for (int i = 0; i < 3; i++)
         qkv[i] = samba_transpose(qkv[i], 1, 2);
     turn(b, qkv, layer);
-    y = attend(b, qkv, make_mask(b, layer), m->scale_by_layer ? m->scale / (double)(layer + 1) : m->scale);
+    const double scale = m->scale_by_layer ? m->scale / (double)(layer + 1) : m->scale;
+    y = b->capacity ? samba_lm_attend_step(b, qkv, layer, scale) : attend(b, qkv, make_mask(b, layer), scale);
     y = samba_flatten(samba_transpose(y, 1, 2), 2, 3);
     y = samba_lm_linear(b, y, n->out, m->hidden_size, m->out_bias);
     samba_lm_leave(b, n->attention);

@@ -151,7 +151,7 @@ static bool fits(const samba_lm_build *b, samba_value value, bool shared)
            (batch == b->batch || (shared && batch == 1)) && !samba_dtype_is_floating_point(samba_value_dtype(value));
 }
 
-static samba_value logits_of(samba_lm_build *b, samba_value input_ids)
+samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
 {
     const samba_lm_shape *m = b->m;
     const samba_lm_names *n = &m->names;
@@ -159,6 +159,8 @@ static samba_value logits_of(samba_lm_build *b, samba_value input_ids)
     begin_tuning(b, false);
     samba_lm_enter(b, n->model);
     x = layers_of(b, embed(b, input_ids));
+    if (b->capacity)
+        x = samba_lm_last_token(b, x);
     x = samba_lm_normalize(b, x, n->final_norm, &m->norm);
     if (n->project_out)
         x = samba_lm_linear(b, x, n->project_out, m->embedding_size, false);
@@ -196,7 +198,7 @@ samba_value samba_lm_logits(const samba_lm *lm, samba_graph *graph, samba_value 
                          (long long)b.length, (long long)(b.m->positions - b.m->position_offset));
         return (samba_value){.graph = graph};
     }
-    return logits_of(&b, input_ids);
+    return samba_lm_logits_of(&b, input_ids);
 }
 
 samba_value samba_lm_loss(samba_value logits, samba_value labels)

@@ -147,6 +147,8 @@ struct samba_lm {
     const char *whole; /* names.model as transformers' class with a head has it, where the files are of the bare model */
     samba_lm_shape shape;
     bool has_weights, float32;
+    const int32_t *stop_ids; /* once samba_lm_stop_ids has asked for them */
+    int64_t stop_count;
 };
 
 /* ---- the architectures: architectures.c has the table ---- */
@@ -171,13 +173,17 @@ double samba_lm_read_dropout(samba_lm_config *config, const char *key, double ot
 void samba_lm_read_sliding(samba_lm_config *config, samba_arena *arena, samba_lm_shape *shape, bool has_types, int64_t from,
                            int64_t every);
 
-/* ---- the graph: layers.c, attention.c, build.c ---- */
+/* ---- the graph: layers.c, attention.c, build.c, step.c ---- */
 typedef struct samba_lm_build {
     samba_graph *graph;
     const samba_lm *lm;
     const samba_lm_shape *m;
     samba_lm_options options;
     int64_t batch, length;
+    /* of a step (step.c): where each sequence's tokens begin and how many count, (batch); what the cache holds, and how many tokens
+     * come at once at most. capacity 0: whole sequences, and no cache */
+    samba_value start, count;
+    int64_t capacity, chunk;
     bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
@@ -188,7 +194,24 @@ samba_value samba_lm_normalize(samba_lm_build *b, samba_value x, const char *nam
 samba_value samba_lm_drop(samba_lm_build *b, samba_value x, const char *name, double p);
 samba_value samba_lm_cap(samba_value x, double cap);
 samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer);
+/* Attention of a step, by which keys and values go into the layer's cache: all (batch, heads, length, head_dim). */
+samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], int64_t layer, double scale);
+samba_value samba_lm_last_token(const samba_lm_build *b, samba_value x); /* (batch, length, n) -> (batch, 1, n) */
+samba_value samba_lm_logits_of(samba_lm_build *b,
+                               samba_value input_ids); /* build.c: (batch, length, vocab_size), or (batch, 1, ..) */
+bool samba_lm_slides(const samba_lm_shape *m, int64_t capacity, int64_t chunk);
 samba_value samba_lm_mlp(samba_lm_build *b, samba_value x);
+
+/* sample.c: the caller's, over defaults, or why not. */
+samba_status samba_lm_check_sampling(samba_context *context, const samba_sampling *given, samba_sampling *sampling);
+/* generator.c */
+samba_context *samba_generator_context(const samba_generator *generator);
+int64_t samba_generator_vocab(const samba_generator *generator);
+/* generate.c: samba_generate, which tells `visit`, if there is one, of each new token and whether its sequence has an end with it;
+ * id -1: the end alone. It may say that there is one. */
+typedef samba_status samba_lm_visit(void *user, int64_t sequence, int32_t id, samba_generation_end *end);
+samba_status samba_lm_generate(samba_generator *generator, const samba_generation_options *options, samba_lm_visit *visit,
+                               void *user, samba_generation_end *ends);
 
 /* ---- tuned.c ---- */
 /* One of one token, which has the leaves of all graphs with these options' adapters and base; freed by the caller. */

@@ -9,6 +9,8 @@
 #include "plan/check.h"
 #include "tensor/resample.h"
 
+#include <math.h>
+
 samba_status samba_check_stage_fail(const samba_check *check, const char *format, ...)
 {
     char message[512];
@@ -316,6 +318,7 @@ static bool attention_dtype_fits(const samba_stage *stage, samba_attention_part 
     case SAMBA_ATTENTION_MASK: return dtype == SAMBA_BOOL || dtype == values;
     case SAMBA_ATTENTION_P: return dtype == SAMBA_FLOAT64;
     case SAMBA_ATTENTION_SEED: return dtype == SAMBA_INT64;
+    case SAMBA_ATTENTION_START: return dtype == SAMBA_INT64 || dtype == SAMBA_INT32;
     case SAMBA_ATTENTION_LSE: return dtype == (values == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32);
     default: return dtype == values && samba_dtype_is_floating_point((samba_dtype)dtype);
     }
@@ -334,6 +337,10 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
                (a->hkv == 0 ? stage->domain[1] == 0 : stage->domain[1] % a->hkv == 0);
     if (!possible)
         return samba_check_stage_fail(check, "a rank, size, flag or the scale of the attention is impossible");
+    if (a->slots == 0 ? a->window != 0 || a->cap != 0
+                      : a->slots < 0 || a->slots > stage->domain[3] || a->window < 0 || !(a->cap >= 0) || isinf(a->cap) ||
+                            a->gradient || a->causal || a->masked || a->dropout || a->has_lse)
+        return samba_check_stage_fail(check, "slots, a window, a cap or flags of an attention over a cache are impossible");
     if (stage->operand_count != count)
         return samba_check_stage_fail(check, "an attention of these parts has %d operands, not %d", count, stage->operand_count);
     for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {

@@ -50,6 +50,7 @@ int32_t samba_attention_operands(const samba_attention *attention, int32_t opera
         case SAMBA_ATTENTION_DQ:
         case SAMBA_ATTENTION_DK:
         case SAMBA_ATTENTION_DV: there = attention->gradient; break;
+        case SAMBA_ATTENTION_START: there = attention->slots > 0; break;
         default: break;
         }
         operand_of[part] = there ? count++ : -1;
@@ -71,6 +72,7 @@ void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, 
     case SAMBA_ATTENTION_DK: sizes[3] = stage->attention.d; return;
     case SAMBA_ATTENTION_MASK: sizes[3] = stage->domain[3]; return;
     case SAMBA_ATTENTION_LSE: sizes[3] = 1; return;
+    case SAMBA_ATTENTION_START: sizes[1] = sizes[2] = sizes[3] = 1; return;
     case SAMBA_ATTENTION_P:
     case SAMBA_ATTENTION_SEED: sizes[0] = sizes[1] = sizes[2] = sizes[3] = 1; return;
     default: sizes[3] = stage->attention.dv;
@@ -105,7 +107,7 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
         samba_attention_operands(&stage->attention, operand_of);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++)
             if (operand_of[part] == operand) {
-                bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ
+                bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ && part <= SAMBA_ATTENTION_DV
                                                       : part == SAMBA_ATTENTION_RESULT || part == SAMBA_ATTENTION_LSE;
                 return made ? SAMBA_WRITES : SAMBA_READS;
             }

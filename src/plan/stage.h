@@ -177,7 +177,8 @@ typedef enum samba_attention_part {
     SAMBA_ATTENTION_DOUT, /* (b, h, tq, dv): gradient of the result */
     SAMBA_ATTENTION_DQ,
     SAMBA_ATTENTION_DK,
-    SAMBA_ATTENTION_DV, /* as q, k, v */
+    SAMBA_ATTENTION_DV,    /* as q, k, v */
+    SAMBA_ATTENTION_START, /* of a cache: (b), int64 or int32, the position of each sequence's first query */
     SAMBA_ATTENTION_PARTS
 } samba_attention_part;
 typedef struct samba_attention {
@@ -187,6 +188,11 @@ typedef struct samba_attention {
     int32_t has_result, has_lse; /* forward writes them; both are there for the gradient */
     int64_t hkv, d, dv;
     double scale;
+    /* > 0: k and v are a cache, whose slot p mod `slots` has the key of position p; tk is at least that. Query i stands at
+     * position start + i and sees what ops/cache.c says. Then there is nothing of the above but the result. */
+    int64_t slots;
+    int64_t window; /* positions that a query sees, its own among them; 0: as many as slots */
+    double cap;     /* > 0: scores are cap tanh(score / cap) */
 } samba_attention;
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
 bool samba_pool_fits_in_place(const samba_pool *pool);

@@ -492,7 +492,7 @@ static recipe *recipe_of(samba_op op)
                                           : draw_unknown;
 }
 
-/* Left out: attention_lse comes only beside attention;
+/* Left out: attention_lse comes only beside attention; cache_attention has no gradient (tests/unit/random_models.h draws it);
  * a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
@@ -508,8 +508,8 @@ static samba_ref draw_operator(fuzz_maker *m)
     samba_op op;
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
-    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output ||
-           op == SAMBA_OP_custom_gradient);
+    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention ||
+           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 

@@ -29,6 +29,8 @@ GIVEN = {
     "const samba_onnx *": "onnx",
     "samba_lm *": "lm",
     "const samba_lm *": "lm",
+    "samba_generator *": "generator",
+    "const samba_generator *": "generator",
     "samba_reading *": "reading",
     "const samba_tokenizer *": "tokenizer",
     "samba_token_encoder *": "encoder",

@@ -256,6 +256,29 @@ static inline void attention_kernel(random_case *t) /* one operator; masks, grou
     finish(t, y);
 }
 
+/* New tokens over a cache, which is a ring or holds all; one token, or more than a block; operands seen through views. */
+static inline void cache_kernel(random_case *t)
+{
+    int64_t sequences = between(t, 1, 3), group = between(t, 1, 3), heads = between(t, 1, 3), width = between(t, 1, 70);
+    int64_t tokens = chance(t, 50) ? 1 : chance(t, 20) ? between(t, 60, 140) : between(t, 1, 20), all = between(t, 1, 200);
+    int64_t out = chance(t, 70) ? width : between(t, 1, 40);
+    samba_cache_options o = {.struct_size = sizeof o, .slots = chance(t, 50) ? 0 : between(t, 1, all)};
+    o.window = chance(t, 50) ? 0 : between(t, 1, 90);
+    o.scale = chance(t, 50) ? 0 : chance(t, 80) ? 0.25 : -0.25;
+    o.cap = chance(t, 30) ? 1.5 : 0;
+    t->exact = false;
+    samba_value start = indices(t, 1, &sequences, chance(t, 50) ? all : 3 * all);
+    if (chance(t, 10))
+        start = samba_sub(start, samba_integer(t->graph, 5));
+    samba_value q = seen(t, 4, (int64_t[]){sequences, heads * group, tokens, width});
+    samba_value k = seen(t, 4, (int64_t[]){sequences, heads, all, width});
+    samba_value v = seen(t, 4, (int64_t[]){sequences, heads, all, out});
+    samba_value y = samba_detach(samba_cache_attention(q, k, v, start, &o)); /* it has no gradient */
+    if (chance(t, 50))
+        y = samba_reshape(samba_transpose(y, 1, 2), 3, (int64_t[]){sequences, tokens, heads * group * out});
+    finish(t, y);
+}
+
 static inline void convolution(random_case *t) /* of two or three dims of space; transposed and depthwise ones too */
 {
     int spatial = chance(t, 65) ? 2 : 3;
@@ -589,6 +612,7 @@ static const random_family random_families[] = {
     {"linear", linear, 16},
     {"batched", batched, 16},
     {"attention_kernel", attention_kernel, 8},
+    {"cache_kernel", cache_kernel, 6},
     {"convolution", convolution, 24},
     {"maps", maps, 10},
     {"rereads", rereads, 24},

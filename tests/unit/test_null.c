@@ -16,6 +16,7 @@ static samba_function *function;
 static samba_multigraph *multigraph;
 static samba_checkpoint *checkpoint;
 static samba_lm *lm;
+static samba_generator *generator;
 static samba_onnx *onnx;           /* a model without nodes; NULL where the library reads none */
 static samba_tokenizer *tokenizer; /* these three too */
 static samba_token_encoder *encoder;
@@ -74,13 +75,14 @@ TEST(each_pointer_null)
 
 MODEL(model) { samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false)); }
 
-/* A model of a folder that says what it is and no more. */
+/* A model of a folder, as small as one may be. */
 static samba_status open_lm(void)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/config.json", folder);
     FILE *file = fopen(path, "w");
-    if (!file || fputs("{\"model_type\": \"gpt2\"}", file) < 0 || fclose(file) != 0)
+    if (!file || fputs("{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_embd\": 2, \"n_head\": 1, \"n_layer\": 1}", file) < 0 ||
+        fclose(file) != 0)
         return SAMBA_ERROR_FILE;
     return samba_lm_open(context, folder, &lm);
 }
@@ -114,6 +116,7 @@ static int setup(void **unused)
     need(samba_multigraph_new(context, &multigraph));
     need(samba_reading_new(context, 1, 1 << 20, &reading));
     need(open_lm());
+    need(samba_generator_new(lm, NULL, &generator));
     value = samba_input(graph, "x");
     for (int i = 0; i < LENGTH(values); i++)
         values[i] = value;
@@ -130,6 +133,7 @@ static int teardown(void **unused)
     samba_graph_free(graph);
     samba_checkpoint_free(checkpoint);
     samba_onnx_free(onnx);
+    samba_generator_free(generator);
     samba_lm_free(lm);
     samba_token_encoder_free(encoder);
     samba_token_stream_free(stream);

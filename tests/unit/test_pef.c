@@ -313,6 +313,9 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[8].attention.hkv = 3, "size, flag");
     WRONG(p->stages[8].attention.hkv = 0, "size, flag");
     WRONG(p->stages[8].attention.scale = NAN, "the scale");
+    WRONG(p->stages[8].attention.slots = 1, "slots, a window, a cap or flags");
+    WRONG(p->stages[8].attention.window = 1, "slots, a window, a cap or flags");
+    WRONG(p->stages[8].attention.cap = 1, "slots, a window, a cap or flags");
     WRONG(p->stages[8].rank = 3, "a rank");
     WRONG(p->stages[8].attention.masked = 0, "has 7 operands, not 8");
     WRONG(p->stages[8].attention.d += 100, "operand 0 reaches element 231");

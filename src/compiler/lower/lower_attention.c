@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention: a group of attention, attention_lse or both becomes one stage with one or two results; attention_grad another.
+ * Attention: a group of attention, attention_lse or both becomes one stage with one or two results; attention_grad another, and
+ * cache_attention another.
  * Operands are read where they lie, by the strides of their views:
  * heads of a joint projection need no copy, nor do their gradients. */
 #include "compiler/compiler.h"
@@ -44,6 +45,27 @@ static void set_gradients(attention_lowering *l, samba_ref ref)
     }
 }
 
+/* Of a cache: as samba_attention describes it. */
+static void describe_cache(attention_lowering *l, const samba_node *node)
+{
+    const samba_graph *g = l->compiler->graph;
+    const samba_attrs_cache *attrs = &node->attrs->cache;
+    const samba_node *q = samba_node_at(g, node->inputs[0]), *k = samba_node_at(g, node->inputs[1]),
+                     *v = samba_node_at(g, node->inputs[2]);
+    l->stage.kind = SAMBA_STAGE_ATTENTION;
+    l->stage.rank = 4;
+    memcpy(l->stage.domain, (int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]}, 4 * sizeof(int64_t));
+    l->stage.attention = (samba_attention){.has_result = 1,
+                                           .hkv = k->shape[1],
+                                           .d = q->shape[3],
+                                           .dv = v->shape[3],
+                                           .scale = attrs->scale,
+                                           .slots = attrs->slots,
+                                           .window = attrs->window,
+                                           .cap = attrs->cap};
+    l->stage.operand_count = samba_attention_operands(&l->stage.attention, l->operand_of);
+}
+
 static void describe(attention_lowering *l, const samba_node *node, bool gradient, bool has_result, bool has_lse)
 {
     const samba_graph *g = l->compiler->graph;
@@ -69,11 +91,13 @@ static void describe(attention_lowering *l, const samba_node *node, bool gradien
 static void set_inputs(attention_lowering *l, const samba_node *node)
 {
     static const int heads_first[4] = {0, 1, 2, 3}, heads_third[4] = {0, 2, 1, 3}, one_each[4] = {0, 1, 2, -1},
-                     scalar[4] = {-1, -1, -1, -1};
+                     scalar[4] = {-1, -1, -1, -1}, batch_alone[4] = {0, -1, -1, -1};
     const samba_attention *a = &l->stage.attention;
     int at = 0;
     for (; at < 3; at++)
         set_operand(l, (samba_attention_part)(SAMBA_ATTENTION_Q + at), node->inputs[at], heads_first);
+    if (a->slots > 0)
+        set_operand(l, SAMBA_ATTENTION_START, node->inputs[at], batch_alone);
     if (a->masked) {
         int rank = samba_node_at(l->compiler->graph, node->inputs[at])->rank, dims[4];
         for (int i = 0; i < 4; i++)
@@ -101,7 +125,10 @@ samba_status samba_lower_attention(samba_compiler *c, int32_t index)
         samba_ref member = group->members[m];
         *(samba_node_at(c->graph, member)->op == SAMBA_OP_attention_lse ? &lse : &result) = member;
     }
-    describe(&l, node, gradient, gradient || result != SAMBA_NONE, gradient || lse != SAMBA_NONE);
+    if (node->op == SAMBA_OP_cache_attention)
+        describe_cache(&l, node);
+    else
+        describe(&l, node, gradient, gradient || result != SAMBA_NONE, gradient || lse != SAMBA_NONE);
     set_inputs(&l, node);
     if (gradient)
         set_gradients(&l, group->anchor);

@@ -279,7 +279,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_scatter: return lower_scatter(c, group, node);
     case SAMBA_OP_attention:
     case SAMBA_OP_attention_lse:
-    case SAMBA_OP_attention_grad: return samba_lower_attention(c, index);
+    case SAMBA_OP_attention_grad:
+    case SAMBA_OP_cache_attention: return samba_lower_attention(c, index);
     case SAMBA_OP_sort:
     case SAMBA_OP_argsort:
     case SAMBA_OP_cumsum:

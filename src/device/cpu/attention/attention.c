@@ -215,7 +215,12 @@ static void run_portion(const samba_attention_state *s, char *own, int64_t porti
     int64_t unit = portion * s->portion / s->blocks, block = 0;
     if (s->portion == 1)
         block = block_of(s, portion, &unit);
-    if (s->one)
+    if (s->attention.slots > 0 && s->portion == 1)
+        samba_attention_attend_cache(s, own, unit, block);
+    else if (s->attention.slots > 0)
+        for (; block < s->blocks; block++)
+            samba_attention_attend_cache(s, own, unit, block);
+    else if (s->one)
         samba_attention_attend_one(s, own, unit);
     else if (s->attention.gradient)
         samba_attention_differentiate_unit(s, own, unit, next);
@@ -341,7 +346,9 @@ static samba_status prepare_direction(samba_attention_state *s)
     s->missing = false;
     if (s->attention.gradient)
         return samba_attention_prepare_grad(s);
-    if (s->one)
+    if (s->attention.slots > 0)
+        samba_attention_prepare_cache(s);
+    else if (s->one)
         samba_attention_prepare_one(s);
     else if (s->units > 0 && s->blocks > 0)
         samba_attention_prepare_forward(s);
@@ -369,10 +376,14 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->machine->libxsmm &&
               prepare->machine->pairs;
     resolve(stage, s);
-    s->one = samba_attention_is_one(s);
+    s->each = 1;
+    if (s->attention.slots > 0)
+        samba_attention_cut_cache(s, prepare->threads);
+    else
+        s->one = samba_attention_is_one(s);
     s->half = s->half && !s->one;
     bool gradient = s->attention.gradient, many;
-    s->units = s->b * (gradient ? s->attention.hkv : s->h);
+    s->units = s->b * (gradient ? s->attention.hkv : s->h / s->each);
     s->blocks = ((gradient ? s->tk : s->tq) + BLOCK - 1) / BLOCK;
     if (gradient && s->blocks == 0)
         s->blocks = 1; /* no keys: dq is 0, and has to be written */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Between the files of attention: attention.c (preparing, operands, products), attention_forward.c, attention_grad.c (backward),
- * attention_tile.c (loops over a block of scores, once for each ISA).
+ * attention_row.c (one query), attention_cache.c (over a cache), attention_tile.c (loops over a block of scores, once for each
+ * ISA).
  *
  * Work comes in blocks: forward of queries of one head, backward of keys of one key head. Threads take heads as they come free,
  * where there are enough; what a head's numbers are does not depend on who does it. With few heads, forward deals single blocks
@@ -70,7 +71,8 @@ typedef struct samba_attention_state {
     int class_;   /* SAMBA_F32, SAMBA_F64: of scores and sums */
     int64_t size; /* bytes of one */
     bool half;    /* products are of pairs */
-    bool one;     /* a single query: attention_row.c */
+    bool one;     /* a single query: attention_row.c, attention_cache.c */
+    int64_t each; /* of one query over a cache: heads of a unit */
     double unit;
     int64_t b, h, tq, tk, group; /* group: query heads of a key head */
     samba_attention_rows parts[SAMBA_ATTENTION_PARTS];
@@ -173,6 +175,10 @@ void samba_attention_attend(const samba_attention_state *s, char *own, int64_t u
 bool samba_attention_is_one(const samba_attention_state *s);
 void samba_attention_prepare_one(samba_attention_state *s);
 void samba_attention_attend_one(const samba_attention_state *s, char *own, int64_t unit);
+/* attention_cache.c */
+void samba_attention_cut_cache(samba_attention_state *s, int threads);
+void samba_attention_prepare_cache(samba_attention_state *s);
+void samba_attention_attend_cache(const samba_attention_state *s, char *own, int64_t unit, int64_t block);
 samba_status samba_attention_prepare_grad(samba_attention_state *s); /* attention_grad.c */
 void samba_attention_differentiate_unit(const samba_attention_state *s, char *own, int64_t unit, int64_t next);
 /* What a block is worked on with: scores, sums and turned rows. */
