@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# sambaflow lm train without Python: what it refuses, and the walk of docs/lm.md at a small scale, from a text and a config.json of
-# a few lines to a model that writes words of the text.
+# sambaflow lm train without Python: what it refuses, and the walk of docs/lm.md at a small scale, from a text and a config.json
+# of a few lines to a model that writes words of the text.
 #
 #   lm_train.sh BUILD_FOLDER SOURCE_FOLDER
 set -u
@@ -118,6 +118,17 @@ does "a folder without a test" "no test" "$sambaflow" lm train --model model --d
 grep -q "no --to FOLDER" out.txt || fail "nothing says that the model is not kept"
 cp good.safetensors other/dev_1_of_1.safetensors
 does "a folder with a test" "tokens)" "$sambaflow" lm train --model model --data other -b 3
+
+# ---- prepared files: of five pairs the prompts are not learned, and articles do not see each other ----
+if [ -e "$build/libsambaflow-hdf5.so" ]; then
+    for number in 1 2 3 4 5; do echo "{\"prompt\": \"say $number\", \"completion\": \"it is $number\"}"; done >pairs.jsonl
+    does "prepare" "train" "$sambaflow" prepare -i pairs.jsonl -o prepared -t model --max-seq-length 40 --eos-token '!'
+    does "train on prepared files" "to learn" "$sambaflow" lm train --model model --data prepared
+    # A pair is "say 1", " it is 1" and the end: 5 tokens and 9, of which the 9 are learned, but for the one that begins the
+    # second sequence.
+    grep -qF "tokens, 44 to learn" out.txt || fail "train on prepared files: prompts are learned"
+    grep -q "^articles       do not see each other" out.txt || fail "train on prepared files: articles see each other"
+fi
 
 # ---- the walk ----
 does "train" "saved          trained" "$sambaflow" lm train --model model --data story.txt --length 64 --to trained -b 16 \
