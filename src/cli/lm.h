@@ -86,7 +86,7 @@ void samba_lm_sequences_free(samba_lm_sequences *sequences);                    
 const samba_lm_file *samba_lm_sequences_file(const samba_lm_sequences *sequences, int64_t row); /* that has it */
 /* A row's ids and types, `length` of each, unchecked. */
 void samba_lm_sequences_row(const samba_lm_sequences *sequences, int64_t row, int32_t *ids, int32_t *types);
-/* cli/lm_text.c: a text as one such file in memory. */
+/* cli/lm_tokens.c: a text as one such file in memory. */
 samba_status samba_lm_text_read(samba_context *context, const char *path, const char *model, int64_t length, samba_lm_file *file);
 
 /* ---- samples (cli/lm_samples.c): the inputs of a graph for each sequence ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a model learns of a sequence. Labels are the tokens of completions, -100 those of prompts, of padding and behind padding;
- * the graph shifts them. Where articles are apart, document_ids count up behind each article's end and position_ids begin anew there, and padding
- * is a document of its own. Padding at the end of a sequence is behind all that looks at it; other padding a mask hides. All
- * sequences are looked through once before training, so that bad ones are told then, and those without anything to learn are
- * left out. */
+ * the graph shifts them. Where articles are apart, document_ids count up behind each article's end and position_ids begin anew
+ * there, and padding is a document of its own. Padding at the end of a sequence is behind all that looks at it; other padding a
+ * mask hides. All sequences are looked through once before training, so that bad ones are told then, and those without anything
+ * to learn are left out. */
 #include "cli/lm.h"
 
 #include <string.h>
@@ -26,15 +26,17 @@ static samba_status check_token(const samba_lm_samples *s, int64_t row, int64_t 
     const samba_lm_file *file = samba_lm_sequences_file(&s->sequences, row);
     const long long sequence = (long long)(row - file->first);
     if (s->types[i] < SAMBA_LM_PROMPT || s->types[i] > SAMBA_LM_END)
-        return samba_fail(s->context, SAMBA_ERROR_FORMAT,
-                          "%s: sequence %lld has type %d at token %lld: types are 0 (prompt), 1 (completion), 2 (padding) and 3 (an "
-                          "article's end)",
-                          file->path, sequence, (int)s->types[i], (long long)i);
+        return samba_fail(
+            s->context, SAMBA_ERROR_FORMAT,
+            "%s: sequence %lld has type %d at token %lld: types are 0 (prompt), 1 (completion), 2 (padding) and 3 (an "
+            "article's end)",
+            file->path, sequence, (int)s->types[i], (long long)i);
     if (s->types[i] != SAMBA_LM_PADDING && (s->ids[i] < 0 || s->ids[i] >= s->vocab_size))
-        return samba_fail(s->context, SAMBA_ERROR_FORMAT,
-                          "%s: sequence %lld has token %d at %lld: the model's vocabulary has tokens 0 to %lld; was the data made "
-                          "by its tokenizer?",
-                          file->path, sequence, (int)s->ids[i], (long long)i, (long long)s->vocab_size - 1);
+        return samba_fail(
+            s->context, SAMBA_ERROR_FORMAT,
+            "%s: sequence %lld has token %d at %lld: the model's vocabulary has tokens 0 to %lld; was the data made "
+            "by its tokenizer?",
+            file->path, sequence, (int)s->ids[i], (long long)i, (long long)s->vocab_size - 1);
     return SAMBA_OK;
 }
 
@@ -85,8 +87,8 @@ static samba_status look(samba_lm_samples *s)
 samba_status samba_lm_samples_new(samba_context *context, samba_lm_sequences *sequences, int64_t vocab_size, bool learn_prompts,
                                   samba_lm_samples *samples)
 {
-    *samples = (samba_lm_samples){
-        .context = context, .sequences = *sequences, .vocab_size = vocab_size, .learn_prompts = learn_prompts};
+    *samples =
+        (samba_lm_samples){.context = context, .sequences = *sequences, .vocab_size = vocab_size, .learn_prompts = learn_prompts};
     *sequences = (samba_lm_sequences){0};
     samba_arena_init(&samples->arena, context);
     samba_status status = look(samples);
@@ -129,8 +131,8 @@ static void fill_mask(const samba_lm_samples *s, int64_t *to)
 /* Whether a document begins at token i. */
 static bool begins(const samba_lm_samples *s, int64_t i)
 {
-    return i > 0 && (s->types[i - 1] == SAMBA_LM_END ||
-                     (s->types[i] == SAMBA_LM_PADDING) != (s->types[i - 1] == SAMBA_LM_PADDING));
+    return i > 0 &&
+           (s->types[i - 1] == SAMBA_LM_END || (s->types[i] == SAMBA_LM_PADDING) != (s->types[i - 1] == SAMBA_LM_PADDING));
 }
 
 static void fill_documents(const samba_lm_samples *s, int64_t *to)

@@ -5,6 +5,7 @@
  * `token_type_ids`, integers of one shape (sequences, length), and all have the same length. The files' tensors stay in memory as
  * they are; a row is read as int32 where it is asked for. */
 #include "cli/lm.h"
+#include "data/data.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static bool is_of(const char *path, const char *const *endings)
     return *endings != NULL;
 }
 
+static const char *const hdf5_endings[] = {".hdf5", ".h5", NULL};
 static const char *const tensor_endings[] = {".hdf5", ".h5", ".npz", ".safetensors", NULL};
 static const char *const text_endings[] = {".txt", ".text", ".md", NULL};
 
@@ -41,15 +43,13 @@ static samba_status take_tensor(samba_context *context, const char *path, const 
                                 samba_tensor **tensor)
 {
     for (int i = 0; i < list->count && !*tensor; i++)
-        if (strcmp(samba_tensor_name(list->tensors[i]), name) == 0) {
+        if (list->tensors[i] && strcmp(samba_tensor_name(list->tensors[i]), name) == 0) {
             *tensor = list->tensors[i];
             list->tensors[i] = NULL;
-            break;
         }
     if (*tensor && !is_rows(*tensor))
-        return samba_fail(context, SAMBA_ERROR_SHAPE,
-                          "%s: '%s' is %s %s: integers of shape (sequences, length) are expected", path, name,
-                          samba_dtype_name(samba_tensor_dtype(*tensor)),
+        return samba_fail(context, SAMBA_ERROR_SHAPE, "%s: '%s' is %s %s: integers of shape (sequences, length) are expected",
+                          path, name, samba_dtype_name(samba_tensor_dtype(*tensor)),
                           SAMBA_SHAPE(samba_tensor_rank(*tensor), samba_tensor_shape(*tensor)));
     return SAMBA_OK;
 }
@@ -68,11 +68,25 @@ static samba_status take_tensors(samba_context *context, samba_tensor_list *list
     return SAMBA_OK;
 }
 
+/* HDF5 is read a dataset at a time; without types all is completion, as elsewhere. */
+static samba_status read_hdf5(samba_context *context, samba_lm_file *file, samba_tensor_list *list)
+{
+    SAMBA_TRY(samba_tensor_list_new(context, 2, list));
+    SAMBA_TRY(samba_hdf5_read(context, file->path, "input_ids", &list->tensors[0]));
+    samba_status status = samba_hdf5_read(context, file->path, "token_type_ids", &list->tensors[1]);
+    return status == SAMBA_OK || status == SAMBA_ERROR_NAME ? take_tensors(context, list, file) : status;
+}
+
 static samba_status read_tensors(samba_context *context, samba_lm_file *file)
 {
-    samba_tensor_list list;
-    SAMBA_TRY(samba_tensors_read(context, file->path, "input_ids", &list));
-    samba_status status = take_tensors(context, &list, file);
+    samba_tensor_list list = {0};
+    samba_status status;
+    if (is_of(file->path, hdf5_endings)) {
+        status = read_hdf5(context, file, &list);
+    } else {
+        SAMBA_TRY(samba_tensors_read(context, file->path, "input_ids", &list));
+        status = take_tensors(context, &list, file);
+    }
     samba_tensor_list_free(context, &list);
     return status;
 }
@@ -190,10 +204,11 @@ static samba_status read_file(samba_lm_sequences *s, const char *path, const cha
     if (is_of(path, tensor_endings))
         return read_tensors(s->context, &s->files[0]);
     if (!is_of(path, text_endings))
-        return samba_fail(s->context, SAMBA_ERROR_ARGUMENT,
-                          "--data '%s': a folder of prepared files, a file of tensors (.hdf5, .npz, .safetensors) or a text (.txt, "
-                          ".text, .md) is expected",
-                          path);
+        return samba_fail(
+            s->context, SAMBA_ERROR_ARGUMENT,
+            "--data '%s': a folder of prepared files, a file of tensors (.hdf5, .npz, .safetensors) or a text (.txt, "
+            ".text, .md) is expected",
+            path);
     if (length == 0)
         length = most > 0 && most < TEXT_LENGTH ? most : TEXT_LENGTH;
     return samba_lm_text_read(s->context, kept, model, length, &s->files[0]);
@@ -209,8 +224,9 @@ static samba_status check_lengths(samba_lm_sequences *s, int64_t length, int64_t
         samba_lm_file *file = &s->files[i];
         const int64_t its = samba_tensor_shape(file->ids)[1];
         if (its != s->length)
-            return samba_fail(s->context, SAMBA_ERROR_SHAPE, "%s has sequences of %lld tokens and %s of %lld: one length is needed",
-                              s->files[0].path, (long long)s->length, file->path, (long long)its);
+            return samba_fail(s->context, SAMBA_ERROR_SHAPE,
+                              "%s has sequences of %lld tokens and %s of %lld: one length is needed", s->files[0].path,
+                              (long long)s->length, file->path, (long long)its);
         file->first = s->count;
         s->count += file->count;
         s->train_count += file->test ? 0 : file->count;

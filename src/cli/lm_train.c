@@ -15,7 +15,7 @@ typedef struct trainer {
     samba_lm_command *lm;
     const char *to[1], *boundary[1], *model[1];
     int to_count, boundary_count, model_count;
-    int64_t length; /* 0: not given */
+    int64_t length;       /* 0: not given */
     double eval_fraction; /* NAN: not given */
     bool learn_prompts;
     samba_lm_samples samples;
@@ -36,11 +36,13 @@ static samba_status decide_boundary(trainer *t)
 {
     const char *word = t->boundary_count ? t->boundary[0] : NULL;
     if (word && strcmp(word, "article") != 0 && strcmp(word, "none") != 0)
-        return samba_fail(t->lm->context, SAMBA_ERROR_ARGUMENT, "--attention-boundary: expected article or none, given '%s'", word);
+        return samba_fail(t->lm->context, SAMBA_ERROR_ARGUMENT, "--attention-boundary: expected article or none, given '%s'",
+                          word);
     if (word && strcmp(word, "article") == 0 && !t->samples.several)
-        return samba_fail(t->lm->context, SAMBA_ERROR_ARGUMENT,
-                          "--attention-boundary article: no sequence of the data has two articles (a token behind one of type 3): "
-                          "leave it out");
+        return samba_fail(
+            t->lm->context, SAMBA_ERROR_ARGUMENT,
+            "--attention-boundary article: no sequence of the data has two articles (a token behind one of type 3): "
+            "leave it out");
     t->samples.apart = word ? strcmp(word, "article") == 0 : t->samples.several;
     return SAMBA_OK;
 }
@@ -127,7 +129,8 @@ static samba_status samples(samba_context *context, void *user, const char *path
                              .weight = samba_lm_samples_weight,
                              .user = &t->samples};
     for (int i = 0; i < input_count; i++) {
-        SAMBA_TRY(samba_tensor_empty(context, inputs[i].name, inputs[i].dtype, inputs[i].rank, inputs[i].shape, &data->tensors[i]));
+        SAMBA_TRY(
+            samba_tensor_empty(context, inputs[i].name, inputs[i].dtype, inputs[i].rank, inputs[i].shape, &data->tensors[i]));
         data->tensor_count++;
     }
     return SAMBA_OK;
@@ -160,7 +163,8 @@ static samba_status started(samba_context *context, void *user, samba_session *s
     if (lm->info.has_weights)
         status = load_weights(t, session);
     else if (samba_cli_tuning_changes(&lm->tuning))
-        return samba_fail(context, SAMBA_ERROR_STATE, "the folder '%s' has no weights that adapters could stand beside", lm->folder);
+        return samba_fail(context, SAMBA_ERROR_STATE, "the folder '%s' has no weights that adapters could stand beside",
+                          lm->folder);
     if (status == SAMBA_OK && lm->tuning.adapter)
         status = samba_lm_adapter_load(lm->tuning.adapter, session);
     /* a session's messages are in the context it was made with */
@@ -200,7 +204,10 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
          .text_count = &t.to_count,
          .text_most = 1,
          .value = "FOLDER"},
-        {.name = "length", .help = "Tokens in a sequence; 0: the data's, or of a text 128", .integer = &t.length, .high = 1 << 24},
+        {.name = "length",
+         .help = "Tokens in a sequence; 0: the data's, or of a text 128",
+         .integer = &t.length,
+         .high = 1 << 24},
         {.name = "eval-fraction",
          .help = "Of a single file: which part of its sequences, the last ones, is for the test (0.05)",
          .real = &t.eval_fraction,
@@ -219,8 +226,9 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
     samba_cli_lm_name(lm->folder, name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
-                     .description = "sambaflow lm train --model FOLDER --data PATH --to FOLDER: trains a language model on a folder "
-                                    "of prepared files, a file of tensors (input_ids, token_type_ids) or a text.",
+                     .description =
+                         "sambaflow lm train --model FOLDER --data PATH --to FOLDER: trains a language model on a folder "
+                         "of prepared files, a file of tensors (input_ids, token_type_ids) or a text.",
                      .model = samba_cli_lm_build,
                      .settings = &lm,
                      .option_count = SAMBA_COUNT(options),

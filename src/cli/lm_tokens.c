@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static samba_status cut(samba_context *context, const samba_token_list *list, int64_t length, int32_t padding, samba_lm_file *file)
+static samba_status cut(samba_context *context, const samba_token_list *list, int64_t length, int32_t padding,
+                        samba_lm_file *file)
 {
     const int64_t rows = (list->count + length - 1) / length, shape[] = {rows, length};
     if (list->count < 2)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: the text has %lld tokens, and a token is learned from those before it",
-                          file->path, (long long)list->count);
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "%s: the text has %lld tokens, and a token is learned from those before it", file->path,
+                          (long long)list->count);
     SAMBA_TRY(samba_tensor_new(context, "input_ids", SAMBA_INT32, 2, shape, &file->ids));
     SAMBA_TRY(samba_tensor_new(context, "token_type_ids", SAMBA_INT8, 2, shape, &file->types));
     int32_t *ids = samba_tensor_data(file->ids);
