@@ -247,6 +247,22 @@ static samba_ref unchanged(samba_graph *g, const samba_node *node, const samba_r
                : SAMBA_NONE;
 }
 
+/* Rows of a table in 16 bits that is read in 32: those that are read become wide, and not all of the table. */
+static samba_ref widened_rows(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    if (node->op != SAMBA_OP_embedding)
+        return SAMBA_NONE;
+    const samba_node *cast = samba_node_at(g, inputs[0]);
+    if (cast->op != SAMBA_OP_cast || cast->dtype != SAMBA_FLOAT32)
+        return SAMBA_NONE;
+    const samba_ref narrow = cast->inputs[0];
+    const samba_node *table = samba_node_at(g, narrow);
+    if ((table->op != SAMBA_OP_state && table->op != SAMBA_OP_parameter) ||
+        (table->dtype != SAMBA_BFLOAT16 && table->dtype != SAMBA_FLOAT16))
+        return SAMBA_NONE;
+    return samba_emit_cast(g, samba_emit2(g, SAMBA_OP_embedding, narrow, inputs[1]), SAMBA_FLOAT32);
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -259,6 +275,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = samba_simplify_products(rewriter, ref, rewriter->user);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_window(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = widened_rows(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = outer_product(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
