@@ -12,7 +12,7 @@ static const struct {
     size_t field;
 } memory_parts[] = {
     {"parameters", "parameters", offsetof(samba_memory_info, parameters)},
-    {"state", "optimizer state", offsetof(samba_memory_info, state)},
+    {"state", "state and buffers", offsetof(samba_memory_info, state)},
     {"gradients", "gradients", offsetof(samba_memory_info, gradients)},
     {"inputs_outputs", "inputs and outputs", offsetof(samba_memory_info, inputs_outputs)},
     {"activations", "activations", offsetof(samba_memory_info, activations)},

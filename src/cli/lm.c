@@ -28,7 +28,7 @@ static const char *check(const void *settings)
         return "--length: the model has learned fewer positions";
     if (!j->inference && !j->tuning.rank && !j->tuning.adapter_count && j->tuning.base_count)
         return "--base freezes all weights: give --lora-rank to train adapters, or --inference";
-    return samba_cli_tuning_check(&j->tuning, j->lm);
+    return samba_cli_tuning_check(&j->tuning, j->context, j->lm);
 }
 
 static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)

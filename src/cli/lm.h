@@ -26,7 +26,7 @@ void samba_cli_tuning_init(samba_cli_tuning *tuning);
 /* Fills SAMBA_CLI_TUNING_OPTIONS options of an application; how many. They point into the struct. */
 int samba_cli_tuning_options(samba_cli_tuning *tuning, samba_app_option *options);
 /* Once they are parsed: NULL, or the sentence that says what is wrong. */
-const char *samba_cli_tuning_check(samba_cli_tuning *tuning, const samba_lm *lm);
+const char *samba_cli_tuning_check(samba_cli_tuning *tuning, samba_context *context, const samba_lm *lm);
 void samba_cli_tuning_apply(const samba_cli_tuning *tuning, samba_lm_options *options);
 bool samba_cli_tuning_changes(const samba_cli_tuning *tuning); /* a session cannot take the folder's weights as they are */
 void samba_cli_tuning_free(samba_cli_tuning *tuning);

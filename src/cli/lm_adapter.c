@@ -3,8 +3,6 @@
  * Options of the lm commands that freeze a model and give it adapters, and the files that go with them. */
 #include "cli/cli.h"
 #include "cli/lm.h"
-#include "data/data.h"
-#include "lm/lm.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,7 +74,7 @@ static const char *take_base(samba_cli_tuning *t)
     return message;
 }
 
-const char *samba_cli_tuning_check(samba_cli_tuning *t, const samba_lm *lm)
+const char *samba_cli_tuning_check(samba_cli_tuning *t, samba_context *context, const samba_lm *lm)
 {
     const char *wrong = take_base(t);
     const bool of_lora = !isnan(t->alpha) || !isnan(t->dropout) || t->target_count || t->exclude_count || t->rslora || t->dora;
@@ -97,7 +95,7 @@ const char *samba_cli_tuning_check(samba_cli_tuning *t, const samba_lm *lm)
         const samba_lora_options *lora;
         samba_lm_adapter_free(t->adapter);
         if (samba_lm_adapter_open(lm, t->adapters[0], &t->adapter, &lora) != SAMBA_OK)
-            return samba_error_message(lm->context);
+            return samba_error_message(context);
         t->lora = *lora;
     }
     return NULL;

@@ -329,19 +329,24 @@ typedef struct merging {
     int used;
 } merging;
 
-/* The adapter's tensor of a weight's module. */
-static const samba_tensor *part_of(const merging *m, const char *weight, const char *ending)
+/* The adapter's tensors of a weight's module; NULL where it has none. */
+static samba_status find_parts(const merging *m, const char *weight, const samba_tensor *found[SAMBA_COUNT(endings)])
 {
     char word[64];
-    samba_text name;
-    const samba_tensor *found = NULL;
-    samba_status status = samba_text_begin(&name, m->adapter->lm->context, PREFIX "%s%.*s%s", missing_word(m->adapter->lm, word),
-                                           (int)(strlen(weight) - strlen(".weight")), weight, ending);
-    for (int i = 0; i < m->parts.count && status == SAMBA_OK && !found; i++)
-        if (strcmp(samba_tensor_name(m->parts.tensors[i]), name.data) == 0)
-            found = m->parts.tensors[i];
-    samba_text_clear(&name);
-    return found;
+    const int length = (int)(strlen(weight) - strlen(".weight"));
+    missing_word(m->adapter->lm, word);
+    for (int e = 0; e < SAMBA_COUNT(endings); e++) {
+        samba_text name;
+        found[e] = NULL;
+        samba_status status =
+            samba_text_begin(&name, m->adapter->lm->context, PREFIX "%s%.*s%s", word, length, weight, endings[e]);
+        for (int i = 0; i < m->parts.count && status == SAMBA_OK && !found[e]; i++)
+            if (strcmp(samba_tensor_name(m->parts.tensors[i]), name.data) == 0)
+                found[e] = m->parts.tensors[i];
+        samba_text_clear(&name);
+        SAMBA_TRY(status);
+    }
+    return SAMBA_OK;
 }
 
 /* Adds factor B A to a weight and, of DoRA, gives its rows their magnitudes. */
@@ -390,12 +395,12 @@ static samba_status merge_all(merging *m)
         const size_t length = strlen(name);
         if (length < strlen(".weight") || strcmp(name + length - strlen(".weight"), ".weight") != 0)
             continue;
-        const samba_tensor *a = part_of(m, name, endings[0]), *b = part_of(m, name, endings[1]),
-                           *magnitude = part_of(m, name, endings[2]);
-        if (!a || !b)
+        const samba_tensor *parts[SAMBA_COUNT(endings)];
+        SAMBA_TRY(find_parts(m, name, parts));
+        if (!parts[0] || !parts[1])
             continue;
-        SAMBA_TRY(merge_one(m, weight, a, b, magnitude));
-        m->used += 2 + (magnitude != NULL);
+        SAMBA_TRY(merge_one(m, weight, parts[0], parts[1], parts[2]));
+        m->used += 2 + (parts[2] != NULL);
     }
     if (m->used != m->parts.count)
         return samba_fail(m->adapter->lm->context, SAMBA_ERROR_NAME,

@@ -2,8 +2,8 @@
  *
  * Memory that no run changes. Memory is constant if no stage writes it and the host does not give it with each run: parameters of
  * inference, buffers. A stage that reads only constants makes constants too, if its results have memory of their own: bfloat16
- * copies of weights, tables of positions. A device computes and packs constants once, and again when the host has written
- * constant memory.
+ * copies of weights, tables of positions; but not wide copies of narrow weights. A device computes and packs constants once, and
+ * again when the host has written constant memory.
  *
  * Buffers may overlap, so ranges of memory are looked at and not buffers. Ranges that overlap form an island. If one byte of an
  * island is written, all of it counts as written: so no memory is called constant that is not. */
@@ -105,6 +105,23 @@ static bool look_at_stage(const samba_plan *plan, const samba_constants *constan
     return true;
 }
 
+/* Whether it makes more of weights than they are, as what widens frozen ones does: those were made narrow to save memory. */
+static bool widens(const samba_plan *plan, const samba_constants *constants, const samba_stage *stage)
+{
+    int64_t read = 0, written = 0;
+    for (int32_t o = 0; o < stage->operand_count; o++) {
+        const int32_t buffer = stage->operands[o].buffer;
+        const int access = buffer < 0 ? 0 : samba_stage_access(stage, o);
+        const int64_t bytes = buffer < 0 ? 0 : plan->buffers[buffer].bytes;
+        const int32_t island = buffer < 0 ? constants->island_count : find(constants, plan->buffers[buffer].offset);
+        if (access & SAMBA_WRITES)
+            written += bytes;
+        else if (island < constants->island_count && constants->islands[island].named)
+            read += bytes;
+    }
+    return read > 0 && written > read;
+}
+
 samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, samba_constants *constants)
 {
     size_t most = (size_t)plan->tensor_count + (size_t)plan->argin_count;
@@ -113,7 +130,11 @@ samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, sa
     *constants = (samba_constants){0};
     SAMBA_TRY(SAMBA_ROOM(arena, constants->buffer, plan->buffer_count));
     SAMBA_TRY(SAMBA_ROOM(arena, constants->stage, plan->stage_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, constants->trains, plan->stage_count));
     SAMBA_TRY(SAMBA_ROOM(arena, constants->islands, most));
+    for (int32_t i = 0; i < plan->section_count; i++)
+        for (int32_t s = 0; s < plan->sections[i].stage_count; s++)
+            constants->trains[plan->sections[i].first_stage + s] = !plan->graphs[samba_plan_graph_of(plan, i)].inference;
     for (int32_t t = 0; t < plan->tensor_count; t++)
         add(plan, constants, plan->tensors[t].buffer,
             (samba_island){.named = true, .given = plan->tensors[t].kind == SAMBA_KIND_INPUT});
@@ -125,7 +146,7 @@ samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, sa
                 add(plan, constants, plan->stages[s].operands[o].buffer, (samba_island){.writers = 1, .stage = s});
     join_overlapping(constants);
     for (int32_t s = 0; s < plan->stage_count; s++) { /* in order: what is made later is not constant when read before */
-        constants->stage[s] = look_at_stage(plan, constants, s, false);
+        constants->stage[s] = !widens(plan, constants, &plan->stages[s]) && look_at_stage(plan, constants, s, false);
         if (constants->stage[s])
             look_at_stage(plan, constants, s, true);
     }

@@ -163,6 +163,7 @@ typedef struct samba_island { /* memory that is reached together: ranges of tens
 typedef struct samba_constants {
     bool *buffer;          /* per buffer: its bytes are the same in all runs, as long as the host writes no constant memory */
     bool *stage;           /* per stage: it makes such bytes, of such bytes alone */
+    bool *trains;          /* per stage: it is of a graph that trains, where weights are frozen to save memory */
     samba_island *islands; /* by offset */
     int32_t island_count;
 } samba_constants;

@@ -359,7 +359,8 @@ static bool check_initializer(samba_graph *graph, const char *what, samba_dtype 
                               samba_initializer initializer)
 {
     bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NONE;
-    if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
+    const bool drawn = initializer.kind > SAMBA_INIT_CONSTANT && initializer.kind != SAMBA_INIT_NONE;
+    if (known && (samba_dtype_is_floating_point(dtype) || (!floating && !drawn)))
         return true;
     return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
                               floating ? "a floating-point dtype" : "a floating-point dtype for random values",

@@ -45,6 +45,29 @@ static bool in_forward(const samba_remat *r, samba_ref ref)
 
 static bool is_alias(const samba_remat *r, samba_ref ref) { return r->forward.access[ref].base != ref; }
 
+/* What is made of frozen weights: it is as cheap to make again as it was, and keeping it would take what they save. */
+static void find_frozen(samba_remat *r)
+{
+    enum { WRITTEN = 2 };
+    const samba_graph *g = r->graph;
+    for (int64_t i = 0; i < g->sink_count; i++)
+        if (g->sinks[i].kind == SAMBA_SINK_ASSIGN)
+            r->frozen[g->sinks[i].target] = WRITTEN;
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        samba_op_class class_ = samba_ops[node->op].class_;
+        if (r->frozen[i] == WRITTEN) {
+            r->frozen[i] = false;
+            continue;
+        }
+        bool frozen = node->op == SAMBA_OP_state || node->op == SAMBA_OP_constant || node->op == SAMBA_OP_literal ||
+                      class_ == SAMBA_MAP || class_ == SAMBA_VIEW || node->op == SAMBA_OP_concat;
+        for (int k = 0; k < node->arity && frozen; k++)
+            frozen = r->frozen[node->inputs[k]];
+        r->frozen[i] = frozen;
+    }
+}
+
 static samba_status find_uses(samba_remat *r)
 {
     const samba_graph *g = r->graph;
@@ -52,8 +75,10 @@ static samba_status find_uses(samba_remat *r)
     SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->needed, count));
     SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->in_memory, count));
     SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->read_anyway, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->frozen, count));
     SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->last_use, count));
     SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->again, count));
+    find_frozen(r);
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         samba_op_class class_ = samba_ops[node->op].class_;
@@ -102,7 +127,7 @@ static bool is_given(const samba_node *node) { return samba_ops[node->op].tensor
 static double traffic_of_given(const samba_remat *r, samba_ref ref)
 {
     double bytes = bytes_of(samba_node_at(r->graph, ref));
-    return r->read_anyway[ref] ? 0 : bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC;
+    return r->read_anyway[ref] || r->frozen[ref] ? 0 : bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC;
 }
 
 /* A mask, a number in a register and a byte in memory, is converted too on each way. */
@@ -125,6 +150,8 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
     const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
     double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
     double read = 0;
+    if (r->frozen[ref])
+        return 0;
     for (int k = 0; k < node->arity; k++) {
         inputs[k] = samba_node_at(r->graph, node->inputs[k]);
         read += bytes_of(inputs[k]);

@@ -25,6 +25,7 @@ typedef struct samba_remat {
     samba_fusion forward; /* of the forward phase alone */
     uint8_t *needed;      /* per node, of FWD: a later phase reads it */
     uint8_t *in_memory;   /* per node, of FWD: a later phase reads it in a stage that needs it in memory */
+    uint8_t *frozen;      /* per node: it is made of what no step changes, and of no input, by maps and moves */
     uint8_t *read_anyway; /* per node: the backward reads it in a stage of maps and sums, whatever is decided */
     /* per node of FWD that has memory or a register: the last node of FWD that reads it, itself at least */
     int64_t *last_use;

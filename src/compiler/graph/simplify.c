@@ -247,20 +247,19 @@ static samba_ref unchanged(samba_graph *g, const samba_node *node, const samba_r
                : SAMBA_NONE;
 }
 
-/* Rows of a table in 16 bits that is read in 32: those that are read become wide, and not all of the table. */
+/* Rows of a table that is widened are widened rows: there are fewer. Of less elements than the table only, and where nothing is
+ * rounded. */
 static samba_ref widened_rows(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
-    if (node->op != SAMBA_OP_embedding)
+    const samba_node *table = samba_node_at(g, inputs[0]);
+    if (node->op != SAMBA_OP_embedding || table->op != SAMBA_OP_cast || samba_node_numel(node) >= samba_node_numel(table))
         return SAMBA_NONE;
-    const samba_node *cast = samba_node_at(g, inputs[0]);
-    if (cast->op != SAMBA_OP_cast || cast->dtype != SAMBA_FLOAT32)
+    const samba_dtype narrow = (samba_dtype)samba_node_at(g, table->inputs[0])->dtype;
+    if ((narrow != SAMBA_BFLOAT16 && narrow != SAMBA_FLOAT16) || (table->dtype != SAMBA_FLOAT32 && table->dtype != SAMBA_FLOAT64))
         return SAMBA_NONE;
-    const samba_ref narrow = cast->inputs[0];
-    const samba_node *table = samba_node_at(g, narrow);
-    if ((table->op != SAMBA_OP_state && table->op != SAMBA_OP_parameter) ||
-        (table->dtype != SAMBA_BFLOAT16 && table->dtype != SAMBA_FLOAT16))
-        return SAMBA_NONE;
-    return samba_emit_cast(g, samba_emit2(g, SAMBA_OP_embedding, narrow, inputs[1]), SAMBA_FLOAT32);
+    const samba_dtype wide = (samba_dtype)table->dtype;
+    samba_ref rows = samba_emit2(g, SAMBA_OP_embedding, table->inputs[0], inputs[1]);
+    return samba_emit_cast(g, rows, wide);
 }
 
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)

@@ -275,8 +275,10 @@ static samba_prepare preparation(cpu_device *cpu, int32_t stage, samba_arena *ar
                            .fault = &cpu->fault,
                            .stage_index = stage,
                            .far = cpu->far[stage],
-                           /* it runs too seldom to keep packs for */
-                           .constant = cpu->constants.stage[stage] ? NULL : cpu->constants.buffer};
+                           /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
+                            * has so many samples that packing once a run is little of it */
+                           .constant =
+                               cpu->constants.stage[stage] || cpu->constants.trains[stage] ? NULL : cpu->constants.buffer};
 }
 
 /* By the machine that the preparation has, which says too whether threads share the stage. */
