@@ -53,6 +53,7 @@ class GeneratorOptions(ctypes.Structure):
         ("threads", c_int),
         ("isa", c_char_p),
         ("seed", c_uint64),
+        ("base", c_int),
     ]
 
 
@@ -274,6 +275,31 @@ def test_bfloat16_folder(tmp_path):
     g.add(0, prompt)
     near(g.logits(0, config.vocab_size), model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().numpy(), "logits")
     g.close()
+
+
+@pytest.mark.parametrize("draw", [test_lm.llama, test_lm.gpt2, test_lm.gemma2])
+def test_bfloat16(draw, tmp_path):
+    """Weights kept in bfloat16, of a folder of either dtype: logits are those of the rounded weights as far as rounding what
+    products read allows, and not those of the weights before."""
+    r = random.Random(11)
+    config = draw(r)
+    model = make(config, 11)
+    model.save_pretrained(tmp_path / "wide")
+    rounded = {k: v.bfloat16() for k, v in model.state_dict().items()}
+    model.load_state_dict({k: v.float() for k, v in rounded.items()})
+    model.to(torch.bfloat16).save_pretrained(tmp_path / "narrow")
+    model = test_lm.transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "narrow", dtype=torch.float32).eval()
+    prompt = [r.randrange(config.vocab_size) for _ in range(7)]
+    logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().numpy()
+    given = []
+    for folder in ("wide", "narrow"):
+        for chunk in (1, 4):
+            g = Generator(tmp_path / folder, capacity=16, chunk=chunk, threads=1, base=1)
+            g.add(0, prompt)
+            given.append(g.logits(0, config.vocab_size))
+            near(given[-1], logits, f"logits of {folder} weights", close=0.05)
+            g.close()
+    near(given[0], given[2], "logits of both folders", close=0.01)
 
 
 # ---- the command ----

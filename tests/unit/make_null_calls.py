@@ -29,6 +29,8 @@ GIVEN = {
     "const samba_onnx *": "onnx",
     "samba_lm *": "lm",
     "const samba_lm *": "lm",
+    "samba_lm_adapter *": "adapter",
+    "const samba_lm_adapter *": "adapter",
     "samba_generator *": "generator",
     "const samba_generator *": "generator",
     "samba_reading *": "reading",

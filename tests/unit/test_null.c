@@ -16,6 +16,7 @@ static samba_function *function;
 static samba_multigraph *multigraph;
 static samba_checkpoint *checkpoint;
 static samba_lm *lm;
+static samba_lm_adapter *adapter;
 static samba_generator *generator;
 static samba_onnx *onnx;           /* a model without nodes; NULL where the library reads none */
 static samba_tokenizer *tokenizer; /* these three too */
@@ -75,16 +76,22 @@ TEST(each_pointer_null)
 
 MODEL(model) { samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false)); }
 
-/* A model of a folder, as small as one may be. */
-static samba_status open_lm(void)
+static samba_status write_file(const char *name, const char *text)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/config.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
-    if (!file || fputs("{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_embd\": 2, \"n_head\": 1, \"n_layer\": 1}", file) < 0 ||
-        fclose(file) != 0)
-        return SAMBA_ERROR_FILE;
-    return samba_lm_open(context, folder, &lm);
+    return file && fputs(text, file) >= 0 && fclose(file) == 0 ? SAMBA_OK : SAMBA_ERROR_FILE;
+}
+
+/* A model of a folder, as small as one may be, with an adapter. */
+static samba_status open_lm(void)
+{
+    SAMBA_TRY(
+        write_file("config.json", "{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_embd\": 2, \"n_head\": 1, \"n_layer\": 1}"));
+    SAMBA_TRY(write_file("adapter_config.json", "{\"r\": 1, \"lora_alpha\": 1, \"target_modules\": [\"c_attn\"]}"));
+    SAMBA_TRY(samba_lm_open(context, folder, &lm));
+    return samba_lm_adapter_open(lm, folder, &adapter, NULL);
 }
 
 static int setup(void **unused)
@@ -134,6 +141,7 @@ static int teardown(void **unused)
     samba_checkpoint_free(checkpoint);
     samba_onnx_free(onnx);
     samba_generator_free(generator);
+    samba_lm_adapter_free(adapter);
     samba_lm_free(lm);
     samba_token_encoder_free(encoder);
     samba_token_stream_free(stream);

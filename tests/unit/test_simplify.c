@@ -41,6 +41,27 @@ TEST(embeddings_without_gradients)
     }
 }
 
+/* The rows that are read become wide, not the table. */
+MODEL(narrow_table)
+{
+    samba_value table = samba_register_buffer(g, "table", SAMBA_BFLOAT16, 2, SHAPE(ROWS, WIDTH), (samba_initializer){0});
+    samba_output(g, "y", samba_functional_embedding(samba_input(g, "i"), samba_cast(table, SAMBA_FLOAT32), NULL));
+}
+
+TEST(embeddings_of_16_bits)
+{
+    samba_tensor *indices = kept(tensor("i", SAMBA_INT64, 1, SHAPE(4)));
+    samba_compile_options options = compile_of("simplify", narrow_table, NULL, 1, &indices);
+    options.inference = true;
+    samba_plan plan = compiled_plan(&options);
+    assert_int_equal(plan.stage_count, 2);
+    assert_int_equal(plan.stages[0].kind, SAMBA_STAGE_GATHER);
+    assert_int_equal(plan.stages[0].operands[0].dtype, SAMBA_BFLOAT16);
+    assert_int_equal(plan.stages[1].kind, SAMBA_STAGE_TILE);
+    assert_int_equal(samba_sizes_product(plan.stages[1].rank, plan.stages[1].domain), 4 * WIDTH);
+    samba_plan_free(&plan);
+}
+
 static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)
 {
     return samba_parameter(g, name, SAMBA_FLOAT32, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
@@ -73,4 +94,4 @@ TEST(products_of_one_column)
     assert_int_equal(products_of(outer, false), 2); /* its gradients sum over 30 rows and 40 columns */
 }
 
-TEST_MAIN_WITH(NULL, drop_kept, embeddings_without_gradients, products_of_one_column)
+TEST_MAIN_WITH(NULL, drop_kept, embeddings_without_gradients, embeddings_of_16_bits, products_of_one_column)
