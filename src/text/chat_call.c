@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of what has a row: a function, a method, a filter or a test. Arguments are bound to the names that the row lists, by place or
- * by name, as Python does. */
+ * Calls of what has a row: a function, a method, a filter or a test. Arguments are bound to the names that the row lists, by
+ * place or by name, as Python does. */
 #include "text/chat.h"
 
 const samba_chat_row *samba_chat_row_find(const samba_chat_row *rows, int count, samba_str name)

@@ -214,7 +214,7 @@ static samba_status key_of(samba_chat_run *w, samba_chat_value item, samba_chat_
     return samba_chat_cased(w, text, SAMBA_CHAT_LOWER, key);
 }
 
-/* The keys by each of the attributes in "a,b" or by an item itself, as a list: lists of what is equal are not compared further. */
+/* The keys by each of the attributes in "a,b" or by an item itself, as a list: equal parts of lists are not ordered. */
 static samba_status keys_of(samba_chat_run *w, samba_chat_value item, samba_chat_value attributes, bool cased,
                             samba_chat_value *keys)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statements of a template, which write its text. There is one text: what macros, {% set %} blocks and {% filter %} blocks write is
- * taken from its end again. Loops, macros, `with` and captured blocks have scopes of their own; {% if %} has none. */
+ * Statements of a template, which write its text. There is one text: what macros, {% set %} blocks and {% filter %} blocks write
+ * is taken from its end again. Loops, macros, `with` and captured blocks have scopes of their own; {% if %} has none. */
 #include "text/chat.h"
 
 /* ---- scopes ---- */
