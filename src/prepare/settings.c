@@ -88,17 +88,20 @@ static samba_status check_kind(samba_preparation *p)
     return SAMBA_OK;
 }
 
+/* A part without a ratio has the share of its files in what the ratios leave. */
 static void take_ratios(samba_prepare_options *o)
 {
-    const double files = (double)o->num_training_splits + o->num_dev_splits + o->num_test_splits;
+    const bool dev = o->dev_ratio >= 0, test = o->test_ratio >= 0;
+    const double left = 1 - (dev ? o->dev_ratio : 0) - (test ? o->test_ratio : 0);
+    const double files = (double)o->num_training_splits + (dev ? 0 : o->num_dev_splits) + (test ? 0 : o->num_test_splits);
+    if (!dev)
+        o->dev_ratio = left * o->num_dev_splits / files;
+    if (!test)
+        o->test_ratio = left * o->num_test_splits / files;
     if (o->dev_ratio > 0 && o->num_dev_splits == 0)
         o->num_dev_splits = 1;
     if (o->test_ratio > 0 && o->num_test_splits == 0)
         o->num_test_splits = 1;
-    if (o->dev_ratio < 0)
-        o->dev_ratio = o->num_dev_splits / files;
-    if (o->test_ratio < 0)
-        o->test_ratio = o->num_test_splits / files;
 }
 
 static samba_status find_token(samba_preparation *p, const char *given, samba_special purpose, int32_t *id)

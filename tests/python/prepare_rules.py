@@ -56,10 +56,12 @@ class Preparation:
             order = sorted(range(len(articles)), key=lambda i: (key(settings.seed, i), i))
             articles = [articles[i] for i in order]
         files = {"train": settings.num_training_splits, "dev": settings.num_dev_splits, "test": settings.num_test_splits}
-        ratios = {}
-        total = sum(files.values())
-        for part, ratio in (("dev", settings.dev_ratio), ("test", settings.test_ratio)):
-            ratios[part] = files[part] / total if ratio is None else ratio
+        given = {"dev": settings.dev_ratio, "test": settings.test_ratio}
+        left, sharing = 1.0, files["train"]
+        for part, ratio in given.items():
+            left -= ratio or 0.0
+            sharing += files[part] if ratio is None else 0
+        ratios = {part: left * files[part] / sharing if ratio is None else ratio for part, ratio in given.items()}
         for part in ("dev", "test"):
             if ratios[part] > 0:
                 files[part] = max(files[part], 1)
