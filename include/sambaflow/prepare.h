@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data preparation for language models: a file of lines, jsonl or text, becomes HDF5 files of sequences of one length. docs/prepare.md has the rules.
+ * Data preparation for language models: a file of lines, jsonl or text, becomes HDF5 files of sequences of one length.
+ * docs/prepare.md has the rules.
  *
  *     samba_prepare_options options = samba_prepare_defaults();
  *     options.max_seq_length = 1024;
@@ -80,8 +81,9 @@ typedef struct samba_prepare_result {
 
 /* Prepares `input`, a file whose name ends in .jsonl or .txt, by the tokenizer at a path that samba_tokenizer_open takes, into
  * the folder `output`, which is made; where it exists it is empty or holds the same preparation, begun or done. `options` and
- * `result` may be NULL. Errors: ARGUMENT; FILE, also for a full disk, after which the same call goes on; FORMAT, for a broken line, with
- * its number; STATE, where the folder is not empty, or another process prepares into it; UNSUPPORTED; MEMORY. */
+ * `result` may be NULL. Errors: ARGUMENT; NAME, for a token that the tokenizer has not; FILE, also for a full disk, after which
+ * the same call goes on; FORMAT, for a broken line, with its number; STATE, where the folder is not empty, or another process
+ * prepares into it; UNSUPPORTED; MEMORY. */
 SAMBA_API samba_status samba_prepare(samba_context *context, const char *input, const char *tokenizer, const char *output,
                                      const samba_prepare_options *options, samba_prepare_result *result);
 
