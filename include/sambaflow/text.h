@@ -12,8 +12,15 @@
  *     samba_token_list_free(context, &list);
  *     samba_tokenizer_free(tokenizer);
  *
+ * And chat templates: a conversation as the one text that a model was trained to go on with (docs/text.md).
+ *
+ *     samba_chat_template_open(context, "llama", NULL, &template);
+ *     samba_chat_render(context, template, "[{\"role\": \"user\", \"content\": \"Hello\"}]", 38, NULL, &chat);
+ *     samba_chat_text_free(context, &chat);
+ *     samba_chat_template_free(template);
+ *
  * A tokenizer never changes once it is open: several threads may use one at a time, each with a context of its own, under which
- * its encoders, streams, lists and texts are made. The tokenizer must outlive them.
+ * its encoders, streams, lists and texts are made. The tokenizer must outlive them. The same holds for a chat template.
  *
  * A library built without tokenizers (-Dtext=disabled) has these functions, which say so: UNSUPPORTED. */
 #ifndef SAMBAFLOW_TEXT_H
@@ -108,6 +115,52 @@ typedef enum samba_special {
 /* The id of a token that has a purpose, as the files beside the tokenizer say, or the tokenizer itself; -1: none says.
  * In transformers: bos_token_id and its like. */
 SAMBA_API int32_t samba_tokenizer_special(const samba_tokenizer *tokenizer, samba_special purpose);
+
+/* ---- chat templates ---- */
+typedef struct samba_chat_template samba_chat_template;
+
+/* Opens the chat template of a folder: chat_template.jinja, else "chat_template" of tokenizer_config.json, a text or a list of
+ * named ones, of which "tool_use" is taken for conversations with tools and "default" for others. The folder's special tokens,
+ * such as bos_token, are variables of the template. `text`, ended by a NUL, is a template to take in the place of the folder's,
+ * or the name of one of several; NULL: the folder's. `folder` may be NULL where `text` is given.
+ * Errors: FILE; FORMAT, for damaged files and templates, with the line; UNSUPPORTED names the part of Jinja that is not read;
+ * ARGUMENT; MEMORY. In transformers: get_chat_template. */
+SAMBA_API samba_status samba_chat_template_open(samba_context *context, const char *folder, const char *text,
+                                                samba_chat_template **chat_template);
+SAMBA_API void samba_chat_template_free(samba_chat_template *chat_template); /* NULL is allowed */
+/* Whether the template marks the assistant's words by {% generation %} blocks. */
+SAMBA_API bool samba_chat_template_marks(const samba_chat_template *chat_template);
+
+typedef struct samba_chat_options {
+    size_t struct_size;         /* sizeof(samba_chat_options) */
+    bool add_generation_prompt; /* the text ends where the assistant is to speak, as far as the template knows */
+    bool spans;                 /* the places of the assistant's words are wanted; else there are none in the result */
+    const char *tools;          /* a JSON list of the tools' schemas; NULL: none */
+    const char *variables;      /* a JSON object of further variables: {"enable_thinking": false}; NULL: none */
+    int64_t now;                /* what strftime_now tells, in seconds since 1970 as local time; 0: now */
+} samba_chat_options;
+
+typedef struct samba_chat_span {
+    int64_t begin, end; /* in bytes of the text; from begin to before end */
+} samba_chat_span;
+
+typedef struct samba_chat_text {
+    char *text; /* UTF-8, with a NUL behind `length` bytes, which may hold others */
+    size_t length;
+    samba_chat_span *spans; /* {% generation %} blocks, in their order */
+    int64_t span_count;
+} samba_chat_text;
+
+/* The text of a conversation: `messages` is `length` bytes of JSON, a list of objects such as {"role": "user", "content": "Hi"}.
+ * Fields that are null count as absent; the order of fields is kept. `options` may be NULL. The tokens that begin a text are the
+ * template's own: encode it with special = false. The result is the caller's, freed by samba_chat_text_free; on failure it is
+ * empty. Errors: FORMAT, for JSON that is damaged or not of this form, and for what the template does that Jinja has as an error;
+ * ARGUMENT, with the template's words, where it refuses the conversation by raise_exception; UNSUPPORTED, for what is no part of
+ * the subset, more than some ten million steps, and spans of a template that marks none; MEMORY. Rendering takes at most 256 MiB
+ * and 64 bytes for each of messages, tools and variables. In transformers: apply_chat_template(messages, tokenize=False). */
+SAMBA_API samba_status samba_chat_render(samba_context *context, const samba_chat_template *chat_template, const char *messages,
+                                         size_t length, const samba_chat_options *options, samba_chat_text *text);
+SAMBA_API void samba_chat_text_free(samba_context *context, samba_chat_text *text); /* of a NULL or empty text: nothing */
 
 #ifdef __cplusplus
 }

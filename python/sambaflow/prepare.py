@@ -59,7 +59,7 @@ def _set(options, name, value, kept):
 def prepare(input_file_path, pretrained_tokenizer, output_path, **options):
     """Prepares a .jsonl or .txt file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict: articles,
     sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had begun the work
-    ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) in the place of --no-shuffle; None: the default."""
+    ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the default."""
     context, kept = Context(), []
     c = ffi.new("samba_prepare_options *", lib.samba_prepare_defaults())
     for name, value in options.items():

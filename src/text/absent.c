@@ -8,7 +8,7 @@
 static samba_status absent(samba_context *context)
 {
     return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
-                      "this SambaFlow was built without tokenizers; build it with -Dtext=enabled");
+                      "this SambaFlow was built without tokenizers and chat templates; build it with -Dtext=enabled");
 }
 
 samba_status samba_tokenizer_open(samba_context *context, const char *path, samba_tokenizer **tokenizer)
@@ -149,4 +149,42 @@ int32_t samba_tokenizer_special(const samba_tokenizer *tokenizer, samba_special 
     (void)tokenizer;
     (void)purpose;
     return -1;
+}
+
+samba_status samba_chat_template_open(samba_context *context, const char *folder, const char *text,
+                                      samba_chat_template **chat_template)
+{
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, chat_template);
+    *chat_template = NULL;
+    if (!folder && !text)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_chat_template_open: neither a folder nor a template is given");
+    return absent(context);
+}
+
+void samba_chat_template_free(samba_chat_template *chat_template) { (void)chat_template; }
+
+bool samba_chat_template_marks(const samba_chat_template *chat_template)
+{
+    (void)chat_template;
+    return false;
+}
+
+samba_status samba_chat_render(samba_context *context, const samba_chat_template *chat_template, const char *messages,
+                               size_t length, const samba_chat_options *options, samba_chat_text *text)
+{
+    (void)length;
+    (void)options;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, text);
+    *text = (samba_chat_text){NULL, 0, NULL, 0};
+    SAMBA_NEED(context, chat_template);
+    SAMBA_NEED(context, messages);
+    return absent(context);
+}
+
+void samba_chat_text_free(samba_context *context, samba_chat_text *text)
+{
+    (void)context;
+    (void)text;
 }
