@@ -20,11 +20,8 @@ typedef struct asking {
 
 static samba_status render(const asking *a, const json_t *messages, bool prompts, bool spans, samba_chat_text *text)
 {
-    const samba_chat_options options = {.struct_size = sizeof options,
-                                        .add_generation_prompt = prompts,
-                                        .spans = spans,
-                                        .tools = a->tools,
-                                        .now = NOW};
+    const samba_chat_options options = {
+        .struct_size = sizeof options, .add_generation_prompt = prompts, .spans = spans, .tools = a->tools, .now = NOW};
     *text = (samba_chat_text){0};
     char *dumped = json_dumps(messages, JSON_COMPACT);
     if (!dumped)
@@ -42,10 +39,11 @@ static samba_status find_end(const asking *a, const json_t *messages, bool promp
     bool begins = part.length <= text->length && memcmp(part.text, text->text, part.length) == 0;
     *end = (int64_t)part.length;
     samba_chat_text_free(a->context, &part);
-    return begins ? SAMBA_OK
-                  : samba_fail(a->context, SAMBA_ERROR_FORMAT,
-                               "the chat template does not mark the assistant's words ({%% generation %%}), and writes an answer in "
-                               "another way once the conversation goes on: mark them, or part the conversation");
+    return begins
+               ? SAMBA_OK
+               : samba_fail(a->context, SAMBA_ERROR_FORMAT,
+                            "the chat template does not mark the assistant's words ({%% generation %%}), and writes an answer in "
+                            "another way once the conversation goes on: mark them, or part the conversation");
 }
 
 static bool is_answer(const json_t *message)

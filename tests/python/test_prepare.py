@@ -325,7 +325,7 @@ def test_killed(large, tokenizers, tmp_path):
         out = tmp_path / f"out{killed}"
         while True:
             words = [PROGRAM, "prepare", "-i", large, "-t", tokenizer, "-o", out, "--json", *HOW, "--memory", "100000000"]
-            child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
             try:
                 told, _ = child.communicate(timeout=rng.uniform(0.05, seconds))
                 assert child.returncode == 0
