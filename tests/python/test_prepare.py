@@ -417,6 +417,30 @@ def test_hdf5_read(tmp_path):
         library(tmp_path / "c.hdf5", rng.choice(["x", "g/y", "half", "flag"]))
 
 
+def test_run_input(tmp_path):
+    """sambaflow run takes a dataset of the input's name, or another one behind a colon, as it takes an .npy file."""
+    import numpy
+
+    logreg, pef = os.path.join(BUILD, "examples", "logreg"), tmp_path / "m" / "m.pef"
+    if not os.path.exists(logreg):
+        pytest.skip("built without examples")
+    subprocess.run(
+        [logreg, "compile", "-b", "4", "--inference", "--output-folder", tmp_path, "--pef-name", "m"], check=True, stdout=-3
+    )
+    image, label = numpy.random.default_rng(SEED).random((4, 784), "float32"), numpy.arange(4)
+    numpy.save(tmp_path / "image.npy", image)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file.create_dataset("image", data=image, compression="gzip", chunks=(3, 100))
+        file["more/pictures"] = image
+        file["label"] = label
+    results = []
+    for given in ("image.npy", "a.hdf5", "a.hdf5:more/pictures"):
+        words = [PROGRAM, "run", pef, "--input", f"image={tmp_path / given}", "--input", f"label={tmp_path / 'a.hdf5'}"]
+        subprocess.run([*words, "--output", f"logits={tmp_path / 'logits.npy'}"], check=True, stdout=-3)
+        results.append((tmp_path / "logits.npy").read_bytes())
+    assert results[0] == results[1] == results[2]
+
+
 def _library():
     import ctypes
 
