@@ -5,6 +5,7 @@ the other; what the subset has not may be refused by name. SAMBA_TEST_SEED draws
 
 import json
 import os
+import pathlib
 import random
 import re
 
@@ -13,7 +14,8 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("jinja2")
 from chat_library import Refused, Template, Unsupported  # noqa: E402
-from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template  # noqa: E402  # noqa: E402
+from transformers.utils.chat_template_utils import _render_with_assistant_indices, render_jinja_template  # noqa: E402
+from transformers.utils.chat_template_utils import _compile_jinja_template, _normalize_chat_messages  # noqa: E402
 
 SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
 COUNT = int(os.environ.get("SAMBA_TEST_TEMPLATES", 1500))

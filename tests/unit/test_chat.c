@@ -52,8 +52,7 @@ TEST(test_white_space)
 
 TEST(test_values)
 {
-    check("{{ 7 // 2 }} {{ -7 % 3 }} {{ 1 / 4 }} {{ 2 ** 10 }} {{ 1e16 }} {{ 0.1 + 0.2 }}",
-          "3 2 0.25 1024 1e+16 0.30000000000000004");
+    check("{{ 7 // 2 }} {{ -7 % 3 }} {{ 1 / 4 }} {{ 2 ** 10 }} {{ 1e16 }} {{ 0.1 + 0.2 }}", "3 2 0.25 1024 1e+16 0.30000000000000004");
     check("{{ [1, 'a\\'', none, true, 1.0] }} {{ (1,) }} {{ {'a': {}} }}", "[1, \"a'\", None, True, 1.0] (1,) {'a': {}}");
     check("{{ 'h\xc3\xa9llo'[::-1] }} {{ 'h\xc3\xa9llo'[1:3] }} {{ messages[-1].role }} {{ [1,2,3][1:] }}",
           "oll\xc3\xa9h \xc3\xa9l assistant [2, 3]");
@@ -70,22 +69,18 @@ TEST(test_statements)
     check("{% macro f(a, b=2) %}<{{ a }}{{ b }}>{% endmacro %}{{ f(1) }}{{ f(b=3, a='x') }}", "<12><x3>");
     check("{% set a, b = 1, 2 %}{% set c %}[{{ b }}]{% endset %}{{ c ~ a }}", "[2]1");
     check("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1");
-    check(
-        "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}",
-        "02");
+    check("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}", "02");
     check("{% with x = 1 %}{{ x }}{% endwith %}{{ x }}{% filter upper %}ab{% endfilter %}", "1AB");
     check("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 5 %}{% endfor %}{{ x }}", "111");
 }
 
 TEST(test_filters)
 {
-    check("{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | map('trim') | join(',') }}",
-          "Hi \xc3\xa9");
+    check("{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | map('trim') | join(',') }}", "Hi \xc3\xa9");
     check("{{ {'a': [1, 2.5, none, '\xc3\xa9\\n']} | tojson }}", "{\"a\": [1, 2.5, null, \"\xc3\xa9\\n\"]}");
     check("{{ {'a': [1], 'b': {}} | tojson(indent=2) }}", "{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}");
     check("{{ 'a b'.split() | last | upper }}{{ x | default('d') }}{{ [3, 1] | sort | first }}", "Bd1");
-    check("{{ 'stra\xc3\x9f"
-          "e \xce\xa3\xce\x91\xce\xa3'.upper() }} {{ '\xce\xa3\xce\x91\xce\xa3' | lower }}",
+    check("{{ 'stra\xc3\x9f" "e \xce\xa3\xce\x91\xce\xa3'.upper() }} {{ '\xce\xa3\xce\x91\xce\xa3' | lower }}",
           "STRASSE \xce\xa3\xce\x91\xce\xa3 \xcf\x83\xce\xb1\xcf\x82");
 }
 
@@ -161,8 +156,7 @@ TEST(test_json)
     samba_chat_text text;
     samba_chat_options options = {.struct_size = sizeof options};
     need(samba_chat_template_open(context, NULL, "{{ bos_token }}{{ tools | length if tools else 0 }}{{ n }}", &t));
-    refuse(samba_chat_render(context, t, "[{]", 3, NULL, &text), SAMBA_ERROR_FORMAT,
-           "messages: line 1, column 3: this is no JSON");
+    refuse(samba_chat_render(context, t, "[{]", 3, NULL, &text), SAMBA_ERROR_FORMAT, "messages: line 1, column 3: this is no JSON");
     refuse(samba_chat_render(context, t, "[]", 2, NULL, &text), SAMBA_ERROR_FORMAT, "at least one message");
     refuse(samba_chat_render(context, t, "[{}, 1]", 7, NULL, &text), SAMBA_ERROR_FORMAT, "message 1 is no object");
     options.tools = "{}";
