@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data preparation for language models: a file of lines, jsonl or text, becomes HDF5 files of sequences of one length, for
- * training. docs/prepare.md has the rules.
+ * Data preparation for language models: a file of lines, jsonl or text, becomes HDF5 files of sequences of one length.
+ * docs/prepare.md has the rules.
  *
  *     samba_prepare_options options = samba_prepare_defaults();
  *     options.max_seq_length = 1024;
@@ -51,7 +51,8 @@ typedef struct samba_prepare_options {
     bool disable_space_separator;    /* prompts and completions keep the spaces they have where they meet */
     bool keep_prompt_only_sequences; /* pairs without completion, and sequences without a token of type 1 */
     const char *categories_path;     /* a JSON list of names, or an object of names with their ids; NULL: no category_ids */
-    /* Files of each part (1, 0, 0), up to 10000. A part's share of the articles is that of its files, or the ratio in [0, 1). */
+    /* Files of each part (1, 0, 0), up to 10000. A part's share of the articles is its ratio in [0, 1), or else that of its files
+     * in what the ratios leave. */
     int num_training_splits, num_dev_splits, num_test_splits;
     double dev_ratio, test_ratio; /* negative: not given */
     bool no_shuffle;              /* articles in the order of the file; `seed` must be 0 */
@@ -78,10 +79,11 @@ typedef struct samba_prepare_result {
     bool resumed;                           /* an earlier call had begun, or done, the work */
 } samba_prepare_result;
 
-/* Prepares `input`, a file whose name ends in .jsonl or .txt, by the tokenizer at a path that samba_tokenizer_open takes, into the
- * folder `output`, which is made; where it exists it is empty or holds the same preparation, begun or done. `options` and `result`
- * may be NULL. Errors: ARGUMENT; FILE, also for a full disk, after which the same call goes on; FORMAT, for a broken line, with
- * its number; STATE, where the folder is not empty, or another process prepares into it; UNSUPPORTED; MEMORY. */
+/* Prepares `input`, a file whose name ends in .jsonl or .txt, by the tokenizer at a path that samba_tokenizer_open takes, into
+ * the folder `output`, which is made; where it exists it is empty or holds the same preparation, begun or done. `options` and
+ * `result` may be NULL. Errors: ARGUMENT; NAME, for a token that the tokenizer has not; FILE, also for a full disk, after which
+ * the same call goes on; FORMAT, for a broken line, with its number; STATE, where the folder is not empty, or another process
+ * prepares into it; UNSUPPORTED; MEMORY. */
 SAMBA_API samba_status samba_prepare(samba_context *context, const char *input, const char *tokenizer, const char *output,
                                      const samba_prepare_options *options, samba_prepare_result *result);
 

@@ -9,14 +9,22 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* The folder of the library or program that has this code, with the '/' behind it; "" where nobody knows. */
+/* The folder of the library or program that has this code, with the '/' behind it; "" where nobody knows. A program goes by
+ * what it calls itself, which may be no path. */
 static void own_folder(char *folder, size_t size)
 {
     Dl_info info;
-    const char *slash =
-        dladdr((void *)(uintptr_t)&samba_plugin_open, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
-    snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - info.dli_fname) : 0, slash ? info.dli_fname : "");
+    char program[1024];
+    const char *path = dladdr((void *)(uintptr_t)&samba_plugin_open, &info) ? info.dli_fname : NULL;
+    if (path && !strchr(path, '/')) {
+        const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+        program[length > 0 ? length : 0] = '\0';
+        path = program;
+    }
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - path) : 0, slash ? path : "");
 }
 
 /* SAMBAFLOW_PLUGINS names the only folder to look into. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HDF5 files as a plugin gives them (hdf5/plugin.c), which alone knows libhdf5: the library does without, and is as fast to start.
+ * HDF5 files as a plugin gives them (hdf5/plugin.c), which alone knows libhdf5: the library starts without it.
  * The plugin is asked for one symbol, samba_hdf5_plugin, whose version and size must be those of this header.
  *
  * Its functions return a status and, where that is not OK, a message. One thread at a time calls them: samba_hdf5_begin waits for

@@ -47,19 +47,26 @@ static samba_status check_ids(const reading *r, const int32_t *ids, int64_t coun
     return SAMBA_OK;
 }
 
+/* Those of a text alone. */
+static samba_status encode(const reading *r, const char *text, size_t length, bool special, const int32_t **ids, int64_t *count)
+{
+    const samba_preparation *p = r->p;
+    samba_status status = samba_token_encoder_run(r->w->encoder, text, length, special, ids, count);
+    if (status != SAMBA_OK) {
+        char words[512];
+        snprintf(words, sizeof words, "%s", samba_error_message(r->w->context));
+        return samba_fail(r->w->context, status, "%s, line %lld: %s", p->input, (long long)r->line->number, words);
+    }
+    return check_ids(r, *ids, *count);
+}
+
 /* The tokens of a text, without the one that ends it, and behind others without the one that begins it. */
 static samba_status tokenize(const reading *r, const char *text, size_t length, bool behind, uint8_t type)
 {
     const samba_preparation *p = r->p;
     const int32_t *ids;
     int64_t count;
-    samba_status status = samba_token_encoder_run(r->w->encoder, text, length, true, &ids, &count);
-    if (status != SAMBA_OK) {
-        char words[512];
-        snprintf(words, sizeof words, "%s", samba_error_message(r->w->context));
-        return samba_fail(r->w->context, status, "%s, line %lld: %s", p->input, (long long)r->line->number, words);
-    }
-    SAMBA_TRY(check_ids(r, ids, count));
+    SAMBA_TRY(encode(r, text, length, true, &ids, &count));
     if (count > 0 && ids[count - 1] == p->eos)
         count--;
     bool begins = behind && count > 0 && p->bos >= 0 && ids[0] == p->bos;
@@ -148,6 +155,50 @@ static samba_status find_category(const reading *r, const json_t *object, int32_
     return SAMBA_OK;
 }
 
+/* A conversation's text has the template's own tokens around it. What the assistant says is tokenized apart from the rest. */
+static samba_status tokenize_chat(const reading *r, const samba_spoken *spoken, int32_t category)
+{
+    const int64_t begin = r->w->tokens, length = (int64_t)spoken->text.length;
+    for (int64_t at = 0, i = 0; at < length; i++) {
+        const samba_chat_span span = i < spoken->count ? spoken->spans[i] : (samba_chat_span){length, length};
+        const int64_t from = span.begin > at ? span.begin : at, to = span.end > from ? span.end : from;
+        const int32_t *ids;
+        int64_t count;
+        if (at < from) {
+            SAMBA_TRY(encode(r, spoken->text.text + at, (size_t)(from - at), false, &ids, &count));
+            SAMBA_TRY(add_tokens(r->w, ids, count, SAMBA_TOKEN_PROMPT));
+        }
+        if (from < to) {
+            SAMBA_TRY(encode(r, spoken->text.text + from, (size_t)(to - from), false, &ids, &count));
+            SAMBA_TRY(add_tokens(r->w, ids, count, SAMBA_TOKEN_COMPLETION));
+        }
+        at = to;
+    }
+    if (r->w->tokens > begin && r->w->ids[r->w->tokens - 1] == r->p->eos)
+        r->w->tokens--;
+    return end_pair(r, begin, category);
+}
+
+static samba_status read_chat(const reading *r, const json_t *object, int32_t category)
+{
+    samba_spoken spoken;
+    char words[512];
+    samba_status status = samba_chat_read(r->p, r->w->context, object, &spoken);
+    if (status == SAMBA_ERROR_FORMAT || status == SAMBA_ERROR_ARGUMENT || status == SAMBA_ERROR_UNSUPPORTED) {
+        snprintf(words, sizeof words, "%s", samba_error_message(r->w->context));
+        r->article->bad = status != SAMBA_ERROR_UNSUPPORTED;
+        status = samba_fail(r->w->context, r->article->bad ? SAMBA_ERROR_FORMAT : status, "%s, line %lld: %s", r->p->input,
+                            (long long)r->line->number, words);
+    } else if (status == SAMBA_OK && (spoken.count > 0 || r->p->o.keep_prompt_only_sequences)) {
+        if (r->p->tokenize)
+            status = tokenize_chat(r, &spoken, category);
+        else
+            r->article->pairs++;
+    }
+    samba_chat_end(r->w->context, &spoken);
+    return status;
+}
+
 static samba_status read_object(const reading *r, const json_t *object)
 {
     const samba_prepare_options *o = &r->p->o;
@@ -157,11 +208,10 @@ static samba_status read_object(const reading *r, const json_t *object)
     if (!json_is_object(object))
         return break_line(r, "expected an object, or a list of objects, with the member", completion_name);
     const json_t *prompt = json_object_get(object, prompt_name), *completion = json_object_get(object, completion_name);
-    if (!completion && !prompt && json_object_get(object, "messages"))
-        return samba_fail(r->w->context, SAMBA_ERROR_UNSUPPORTED,
-                          "%s, line %lld: chats (\"messages\") are not read: write each answer as a completion, and what comes "
-                          "before it, by the model's chat template, as its prompt",
-                          r->p->input, (long long)r->line->number);
+    if (!completion && !prompt && json_object_get(object, "messages")) {
+        SAMBA_TRY(find_category(r, object, &category));
+        return read_chat(r, object, category);
+    }
     if (!completion && !prompt)
         completion = json_object_get(object, "text");
     if (!completion)

@@ -83,27 +83,16 @@ static samba_status copy_file(samba_preparation *p, const char *from, const char
     return status;
 }
 
-/* A file of the tokenizer's, where it lies in the folder that was given, or beside the file that was. */
-static void tokenizer_file(const samba_preparation *p, int i, char path[SAMBA_PREPARE_PATH])
-{
-    struct stat facts;
-    const char *slash = strrchr(p->tokenizer_path, '/');
-    int length = (int)strlen(p->tokenizer_path);
-    if (stat(p->tokenizer_path, &facts) == 0 && S_ISREG(facts.st_mode))
-        length = slash ? (int)(slash - p->tokenizer_path) : 0;
-    snprintf(path, SAMBA_PREPARE_PATH, "%.*s%s%s", length, p->tokenizer_path, length || slash ? "/" : "",
-             samba_tokenizer_files[i]);
-}
-
 static samba_status copy_tokenizer(samba_preparation *p)
 {
-    char path[SAMBA_PREPARE_PATH];
+    char path[SAMBA_PREPARE_PATH], folder[SAMBA_PREPARE_PATH];
     const char *slash = strrchr(p->tokenizer_path, '/');
+    samba_tokenizer_folder(p, folder);
     snprintf(path, sizeof path, "%.4000s/tokenizer", p->output);
     SAMBA_TRY(samba_make_directories(p->context, path));
     SAMBA_TRY(copy_file(p, p->tokenizer_path, slash ? slash + 1 : p->tokenizer_path));
     for (int i = 0; i < SAMBA_TOKENIZER_FILES; i++) {
-        tokenizer_file(p, i, path);
+        snprintf(path, sizeof path, "%.4000s/%s", folder, samba_tokenizer_files[i]);
         SAMBA_TRY(copy_file(p, path, samba_tokenizer_files[i]));
     }
     return SAMBA_OK;

@@ -117,6 +117,7 @@ samba_status samba_prepare(samba_context *context, const char *input, const char
     samba_free(context, p->batch.lines, (size_t)p->batch.line_capacity * sizeof *p->batch.lines);
     samba_free(context, p->articles, (size_t)p->article_capacity * sizeof *p->articles);
     json_decref(p->categories);
+    samba_chat_template_free(p->chat);
     samba_tokenizer_free(p->tokenizer);
     if (p->reader.file >= 0)
         (void)close(p->reader.file);

@@ -82,6 +82,8 @@ typedef struct samba_preparation {
     int lock;                      /* a file that one process holds */
     bool text;                     /* the input is .txt */
     samba_tokenizer *tokenizer;
+    samba_chat_template *chat; /* NULL: the folder has none that can be used, as chat_reason says */
+    char chat_reason[256];
     int32_t bos, eos, pad; /* bos -1: none */
     int64_t vocab_size;    /* 0: unbounded */
     json_t *categories;    /* names and ids; NULL: none */
@@ -124,6 +126,8 @@ samba_status samba_prepare_settle(samba_preparation *p, const samba_prepare_opti
 extern const char *const samba_packing_names[7], *const samba_boundary_names[2];
 #define SAMBA_TOKENIZER_FILES 9
 extern const char *const samba_tokenizer_files[SAMBA_TOKENIZER_FILES];
+/* The folder of the tokenizer: the one given, or that of the file given, "." where it has none. */
+void samba_tokenizer_folder(const samba_preparation *p, char path[SAMBA_PREPARE_PATH]);
 
 /* lines.c */
 samba_status samba_reader_open(samba_preparation *p);
@@ -136,6 +140,16 @@ samba_status samba_workers_new(samba_preparation *p);
 void samba_workers_free(samba_preparation *p);
 samba_status samba_batch_work(samba_preparation *p);
 samba_status samba_article_read(samba_preparation *p, samba_worker *worker, const samba_line *line, samba_article *article);
+
+/* chat.c: the text of an object's "messages", of which the spans are the assistant's, in their order; samba_chat_end frees it,
+ * also after a failure. FORMAT, ARGUMENT: it is the conversation's fault. */
+typedef struct samba_spoken {
+    samba_chat_text text;
+    samba_chat_span *spans;
+    int64_t count, room; /* room 0: the spans are the text's */
+} samba_spoken;
+samba_status samba_chat_read(const samba_preparation *p, samba_context *context, const json_t *object, samba_spoken *spoken);
+void samba_chat_end(samba_context *context, samba_spoken *spoken);
 
 /* shuffle.c */
 uint64_t samba_prepare_key(uint64_t seed, uint64_t article);

@@ -88,17 +88,20 @@ static samba_status check_kind(samba_preparation *p)
     return SAMBA_OK;
 }
 
+/* A part without a ratio has the share of its files in what the ratios leave. */
 static void take_ratios(samba_prepare_options *o)
 {
-    const double files = (double)o->num_training_splits + o->num_dev_splits + o->num_test_splits;
+    const bool dev = o->dev_ratio >= 0, test = o->test_ratio >= 0;
+    const double left = 1 - (dev ? o->dev_ratio : 0) - (test ? o->test_ratio : 0);
+    const double files = (double)o->num_training_splits + (dev ? 0 : o->num_dev_splits) + (test ? 0 : o->num_test_splits);
+    if (!dev)
+        o->dev_ratio = left * o->num_dev_splits / files;
+    if (!test)
+        o->test_ratio = left * o->num_test_splits / files;
     if (o->dev_ratio > 0 && o->num_dev_splits == 0)
         o->num_dev_splits = 1;
     if (o->test_ratio > 0 && o->num_test_splits == 0)
         o->num_test_splits = 1;
-    if (o->dev_ratio < 0)
-        o->dev_ratio = o->num_dev_splits / files;
-    if (o->test_ratio < 0)
-        o->test_ratio = o->num_test_splits / files;
 }
 
 static samba_status find_token(samba_preparation *p, const char *given, samba_special purpose, int32_t *id)
@@ -109,11 +112,34 @@ static samba_status find_token(samba_preparation *p, const char *given, samba_sp
     return SAMBA_OK;
 }
 
+void samba_tokenizer_folder(const samba_preparation *p, char path[SAMBA_PREPARE_PATH])
+{
+    struct stat facts;
+    const char *given = p->tokenizer_path, *slash = strrchr(given, '/');
+    if (stat(given, &facts) != 0 || S_ISDIR(facts.st_mode))
+        snprintf(path, SAMBA_PREPARE_PATH, "%.4000s", given);
+    else
+        snprintf(path, SAMBA_PREPARE_PATH, "%.*s", slash ? slash == given ? 1 : (int)(slash - given) : 1, slash ? given : ".");
+}
+
+/* That there is no template matters where a conversation comes. */
+static samba_status find_template(samba_preparation *p)
+{
+    char folder[SAMBA_PREPARE_PATH];
+    samba_tokenizer_folder(p, folder);
+    samba_status status = p->text ? SAMBA_OK : samba_chat_template_open(p->context, folder, NULL, &p->chat);
+    if (status == SAMBA_ERROR_MEMORY)
+        return status;
+    snprintf(p->chat_reason, sizeof p->chat_reason, "%s", status == SAMBA_OK ? "" : samba_error_message(p->context));
+    return SAMBA_OK;
+}
+
 /* The model's own size, where its config lies beside the tokenizer. */
 static void find_vocab_size(samba_preparation *p)
 {
-    char path[SAMBA_PREPARE_PATH];
-    snprintf(path, sizeof path, "%.4096s/config.json", p->tokenizer_path);
+    char path[SAMBA_PREPARE_PATH], folder[SAMBA_PREPARE_PATH];
+    samba_tokenizer_folder(p, folder);
+    snprintf(path, sizeof path, "%.4000s/config.json", folder);
     json_t *config = json_load_file(path, 0, NULL);
     json_int_t size = json_integer_value(json_object_get(config, "vocab_size"));
     p->vocab_size = p->o.vocab_size ? p->o.vocab_size : size > 0 && size <= INT32_MAX ? size : 0;
@@ -187,15 +213,16 @@ static samba_status hash_file(samba_preparation *p, const char *path, uint64_t *
 static samba_status take_fingerprint(samba_preparation *p)
 {
     const samba_prepare_options *o = &p->o;
-    char path[SAMBA_PREPARE_PATH];
+    char path[SAMBA_PREPARE_PATH], folder[SAMBA_PREPARE_PATH];
     struct stat facts;
     uint64_t files = 0;
+    samba_tokenizer_folder(p, folder);
     if (stat(p->input, &facts) != 0)
         return samba_prepare_fail(p, "read", p->input);
     p->input_time = (uint64_t)facts.st_mtim.tv_sec * 1000000000u + (uint64_t)facts.st_mtim.tv_nsec;
     SAMBA_TRY(hash_file(p, p->tokenizer_path, &files));
     for (int i = 0; i < SAMBA_TOKENIZER_FILES; i++) {
-        snprintf(path, sizeof path, "%.4096s/%s", p->tokenizer_path, samba_tokenizer_files[i]);
+        snprintf(path, sizeof path, "%.4000s/%s", folder, samba_tokenizer_files[i]);
         SAMBA_TRY(hash_file(p, path, &files));
     }
     json_t *all =
@@ -224,6 +251,7 @@ samba_status samba_prepare_settle(samba_preparation *p, const samba_prepare_opti
     take_ratios(&p->o);
     p->threads = p->o.num_workers;
     SAMBA_TRY(find_tokens(p));
+    SAMBA_TRY(find_template(p));
     SAMBA_TRY(read_categories(p));
     return take_fingerprint(p);
 }

@@ -238,6 +238,8 @@ static samba_status check_name(samba_preparation *p)
     return SAMBA_OK;
 }
 
+void samba_state_end(const samba_preparation *p) { clear(p->work, true); }
+
 samba_status samba_state_begin(samba_preparation *p, bool *done, samba_prepare_result *result)
 {
     bool there, ours;
@@ -249,8 +251,11 @@ samba_status samba_state_begin(samba_preparation *p, bool *done, samba_prepare_r
         SAMBA_TRY(take_lock(p));
     SAMBA_TRY(load(p, &there, &ours));
     p->resumed = ours;
-    if (!ours && !there && !p->o.overwrite_output_path && find_done(p, result)) {
+    /* checksums.txt is the last to appear: from then on the work folder may be partly removed */
+    if ((ours || (!there && !p->o.overwrite_output_path)) && find_done(p, result)) {
         *done = p->resumed = true;
+        if (working)
+            samba_state_end(p);
         return SAMBA_OK;
     }
     if (!ours && p->o.overwrite_output_path)
@@ -266,5 +271,3 @@ samba_status samba_state_begin(samba_preparation *p, bool *done, samba_prepare_r
         SAMBA_TRY(take_lock(p));
     return ours ? SAMBA_OK : samba_state_save(p);
 }
-
-void samba_state_end(const samba_preparation *p) { clear(p->work, true); }

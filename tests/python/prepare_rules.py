@@ -42,7 +42,9 @@ class Preparation:
     """What is expected: parts["train"] and parts["dev"] as lists of files, a file as a list of (ids, types, categories); tests as
     a list of files' bytes; bad, how many lines were broken."""
 
-    def __init__(self, data, is_text, encode, bos, eos, pad, settings):
+    def __init__(self, data, is_text, encode, bos, eos, pad, settings, chat=None):
+        """`encode(text, special)` gives ids; `chat(messages)` the text of a conversation and the assistant's places in it."""
+        self.chat = chat
         self.encode, self.bos, self.eos, self.pad, self.s, self.is_text = encode, bos, eos, pad, settings, is_text
         self.bad = 0
         articles = []
@@ -56,10 +58,12 @@ class Preparation:
             order = sorted(range(len(articles)), key=lambda i: (key(settings.seed, i), i))
             articles = [articles[i] for i in order]
         files = {"train": settings.num_training_splits, "dev": settings.num_dev_splits, "test": settings.num_test_splits}
-        ratios = {}
-        total = sum(files.values())
-        for part, ratio in (("dev", settings.dev_ratio), ("test", settings.test_ratio)):
-            ratios[part] = files[part] / total if ratio is None else ratio
+        given = {"dev": settings.dev_ratio, "test": settings.test_ratio}
+        left, sharing = 1.0, files["train"]
+        for part, ratio in given.items():
+            left -= ratio or 0.0
+            sharing += files[part] if ratio is None else 0
+        ratios = {part: left * files[part] / sharing if ratio is None else ratio for part, ratio in given.items()}
         for part in ("dev", "test"):
             if ratios[part] > 0:
                 files[part] = max(files[part], 1)
@@ -103,15 +107,18 @@ class Preparation:
         s = self.s
         if not isinstance(o, dict):
             raise ValueError("no object")
+        if s.prompt_keyword not in o and s.completion_keyword not in o and "messages" in o:
+            category = self.category_of(o)
+            if not isinstance(o["messages"], list) or not o["messages"]:
+                raise ValueError("no list of messages")
+            text, spans = self.chat(o["messages"])
+            return (text, spans, category) if spans or s.keep_prompt_only_sequences else None
         prompt, completion = o.get(s.prompt_keyword, ""), o.get(s.completion_keyword)
         if s.prompt_keyword not in o and s.completion_keyword not in o:
             completion = o["text"]
         if not isinstance(prompt, str) or not isinstance(completion, str):
             raise ValueError("no string")
-        category = -1
-        if s.categories is not None and "category" in o:
-            names = s.categories
-            category = names.index(o["category"]) if isinstance(names, list) else names[o["category"]]
+        category = self.category_of(o)
         if not s.disable_space_separator:
             prompt = prompt.rstrip(" ")
         if not completion and (not prompt or not s.keep_prompt_only_sequences):
@@ -122,10 +129,29 @@ class Preparation:
             completion = " " + completion.lstrip(" ")
         return prompt, completion, category
 
+    def category_of(self, o):
+        names = self.s.categories
+        if names is None or "category" not in o:
+            return -1
+        return names.index(o["category"]) if isinstance(names, list) else names[o["category"]]
+
     # ---- tokens: (id, type, category) ----
+    def unit_of_chat(self, text, spans, category):
+        unit, at = [], 0
+        for begin, end in [*spans, (len(text), len(text))]:
+            for kind, part in ((0, text[at:begin]), (1, text[begin:end])):
+                unit += [(i, kind, category) for i in self.encode(part, False)] if part else []
+            at = end
+        if unit and unit[-1][0] == self.eos:
+            unit.pop()
+        return unit + [(self.eos, 1, category)]
+
     def unit_of(self, prompt, completion, category):
-        before = self.encode(prompt) if prompt else []
-        after = self.encode(completion) if completion else []
+        if isinstance(completion, list):
+            unit = self.unit_of_chat(prompt, completion, category)
+            return self.marked(unit) if self.s.attention_boundary == "prompt_completion_pair" else unit
+        before = self.encode(prompt, True) if prompt else []
+        after = self.encode(completion, True) if completion else []
         if before and before[-1] == self.eos:
             before = before[:-1]
         if after and after[-1] == self.eos:

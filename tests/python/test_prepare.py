@@ -12,13 +12,13 @@ import signal
 import subprocess
 import time
 
+import h5py
 import pytest
 
-pytest.importorskip("tokenizers")
-import h5py
 from prepare_rules import Preparation, Settings  # noqa: E402
 from text_library import BUILD  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
+from transformers.utils.chat_template_utils import render_jinja_template  # noqa: E402
 
 SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
 DRAWS = int(os.environ.get("PREPARE_DRAWS", 60))
@@ -62,14 +62,54 @@ def make_tokenizer(folder, kind, rng):
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {f"{purpose}_token": name for purpose, name in names.items()}
+    if kind in CHATS:
+        config["chat_template"] = CHATS[kind]
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     ids = {purpose: tokenizer.token_to_id(name) for purpose, name in names.items()}
-    return lambda text: tokenizer.encode(text).ids, ids.get("bos", -1), ids["eos"], ids.get("pad", ids["eos"])
+    encode = lambda text, special: tokenizer.encode(text, add_special_tokens=special).ids
+    return encode, ids.get("bos", -1), ids["eos"], ids.get("pad", ids["eos"]), chat_of(kind, config)
 
 
-def draw_object(rng, s):
+CHATS = {
+    "gpt2": "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}",
+    "llama": "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'assistant' %}A: {% generation %}{{ m['content'] }}"
+    "{{ eos_token }}{% endgeneration %}{% else %}{{ m['role'] }}: {{ m['content'] }}\n{% endif %}{% endfor %}",
+}
+
+
+def chat_of(kind, config):
+    """transformers' rendering, with its marks, or with those of the rule where the template has none."""
+    tokens = {name: value for name, value in config.items() if name.endswith("_token")}
+
+    def rendered(messages, **how):
+        made = render_jinja_template(conversations=[messages], chat_template=CHATS[kind], **tokens, **how)
+        return made[0][0], made[1][0] if made[1] else []
+
+    def chat(messages):
+        if "generation %" in CHATS[kind]:
+            return rendered(messages, return_assistant_tokens_mask=True)
+        text, spans = rendered(messages)[0], []
+        for i, message in enumerate(messages):
+            if message["role"] == "assistant":
+                begin, end = rendered(messages[:i], add_generation_prompt=True)[0], rendered(messages[: i + 1])[0]
+                assert text.startswith(begin) and text.startswith(end)
+                spans.append((len(begin), len(end)))
+        return text, spans
+
+    return chat if kind in CHATS else None
+
+
+def draw_chat(rng):
+    roles = ["user", *(rng.choice(["user", "assistant", "system"]) for _ in range(rng.randint(0, 4)))]
+    return {"messages": [{"role": role, "content": text_of(rng, 12).strip()} for role in roles]}
+
+
+def draw_object(rng, s, chats):
     o = {s.completion_keyword: text_of(rng, rng.choice([0, 3, 10, 40]))}
-    if rng.random() < 0.1:
+    if chats and rng.random() < 0.3:
+        o = draw_chat(rng)
+    elif rng.random() < 0.1:
         o = {"text": text_of(rng, 10)}
     elif rng.random() < 0.7:
         o[s.prompt_keyword] = text_of(rng, rng.choice([0, 3, 20, 60]))
@@ -81,9 +121,10 @@ def draw_object(rng, s):
 
 
 BAD = ['{"completion": "a"', "[1]", '{"completion": 5}', "nothing", '{"prompt": "p"}', '"text"', '{"completion": "a"} b', "[[]]"]
+BAD.append('{"messages": []}')
 
 
-def draw_data(rng, s, is_text, skip_bad):
+def draw_data(rng, s, is_text, skip_bad, chats):
     lines = []
     for _ in range(rng.choice([0, 1, 2, 5, 20, 100])):
         if is_text:
@@ -93,9 +134,9 @@ def draw_data(rng, s, is_text, skip_bad):
         elif skip_bad and rng.random() < 0.1:
             line = rng.choice(BAD).encode()
         else:
-            value = draw_object(rng, s)
+            value = draw_object(rng, s, chats)
             if rng.random() < 0.4:
-                value = [draw_object(rng, s) for _ in range(rng.randint(0, 4))]
+                value = [draw_object(rng, s, chats) for _ in range(rng.randint(0, 4))]
             line = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode()
         if rng.random() < 0.05 and len(line) > 20 and is_text:
             line = line[:10] + rng.choice([b"\xff", b"\xe2\x82", b"\xf0\x9f\x98"]) + line[10:]
@@ -189,12 +230,12 @@ def test_rules(draw, tokenizers, tmp_path):
     print(f"SAMBA_TEST_SEED={SEED} draw {draw}")
     rng = random.Random(SEED * 1000003 + draw)
     kind = rng.choice(list(tokenizers))
-    folder, (encode, bos, eos, pad) = tokenizers[kind]
+    folder, (encode, bos, eos, pad, chat) = tokenizers[kind]
     is_text, skip_bad = rng.random() < 0.3, rng.random() < 0.3
     s = draw_settings(rng, is_text)
     source = tmp_path / ("in.txt" if is_text else "in.jsonl")
-    source.write_bytes(draw_data(rng, s, is_text, skip_bad))
-    expected = Preparation(source.read_bytes(), is_text, encode, bos, eos, pad, s)
+    source.write_bytes(draw_data(rng, s, is_text, skip_bad, chat))
+    expected = Preparation(source.read_bytes(), is_text, encode, bos, eos, pad, s, chat)
     command = command_of(s, source, folder, tmp_path / "out", rng) + ["--skip-bad"] * skip_bad
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, (command, done.stderr)
@@ -214,7 +255,7 @@ REFUSED = [
     (GOOD * 3 + b'{"completion": "x"\n' + GOOD, [], "in.jsonl, line 4: "),
     (GOOD + b'{"prompt": "x"}\n', [], 'line 2: there is no member "completion"'),
     (GOOD + b'{"prompt": 3, "completion": "x"}\n', [], 'line 2: no string is the member "prompt"'),
-    (b'{"messages": []}\n', ["--skip-bad"], 'line 1: chats ("messages") are not read'),
+    (GOOD + b'{"messages": 3}\n', [], 'line 2: "messages" is no list'),
     (GOOD, ["--vocab-size", "3"], "vocabulary's size, 3"),
     (GOOD, ["--packing-boundary", "prompt_completion_pair"], "has no effect with the packing full"),
     (GOOD, ["--no-shuffle", "--seed", "3"], "seed has no effect without a shuffle"),
@@ -282,7 +323,7 @@ def test_killed(large, tokenizers, tmp_path):
         out = tmp_path / f"out{killed}"
         while True:
             words = [PROGRAM, "prepare", "-i", large, "-t", tokenizer, "-o", out, "--json", *HOW, "--memory", "100000000"]
-            child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
             try:
                 told, _ = child.communicate(timeout=rng.uniform(0.05, seconds))
                 assert child.returncode == 0
@@ -374,6 +415,30 @@ def test_hdf5_read(tmp_path):
         library(tmp_path / "c.hdf5", rng.choice(["x", "g/y", "half", "flag"]))
 
 
+def test_run_input(tmp_path):
+    """sambaflow run takes a dataset of the input's name, or another one behind a colon, as it takes an .npy file."""
+    import numpy
+
+    logreg, pef = os.path.join(BUILD, "examples", "logreg"), tmp_path / "m" / "m.pef"
+    if not os.path.exists(logreg):
+        pytest.skip("built without examples")
+    subprocess.run(
+        [logreg, "compile", "-b", "4", "--inference", "--output-folder", tmp_path, "--pef-name", "m"], check=True, stdout=-3
+    )
+    image, label = numpy.random.default_rng(SEED).random((4, 784), "float32"), numpy.arange(4)
+    numpy.save(tmp_path / "image.npy", image)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file.create_dataset("image", data=image, compression="gzip", chunks=(3, 100))
+        file["more/pictures"] = image
+        file["label"] = label
+    results = []
+    for given in ("image.npy", "a.hdf5", "a.hdf5:more/pictures"):
+        words = [PROGRAM, "run", pef, "--input", f"image={tmp_path / given}", "--input", f"label={tmp_path / 'a.hdf5'}"]
+        subprocess.run([*words, "--output", f"logits={tmp_path / 'logits.npy'}"], check=True, stdout=-3)
+        results.append((tmp_path / "logits.npy").read_bytes())
+    assert results[0] == results[1] == results[2]
+
+
 def _library():
     import ctypes
 
@@ -392,3 +457,26 @@ def _library():
         return status, message
 
     return read
+
+
+def test_no_template(tokenizers, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    assert "needs a chat template" in prepare(tmp_path / "in.jsonl", tokenizers["bert"][0], tmp_path / "out", check=False)
+
+
+def test_python(tokenizers, tmp_path):
+    """The package's function gives what the program gives."""
+    python = pytest.importorskip("sambaflow.prepare")
+    source, tokenizer = tmp_path / "in.jsonl", tokenizers["llama"][0]
+    source.write_bytes(GOOD * 50)
+    words = {"max_seq_length": 16, "seed": 3, "input_packing_config": "greedy::drop", "num_dev_splits": 1}
+    counts = python.prepare(source, tokenizer, tmp_path / "a", attention_boundary="prompt_completion_pair", **words)
+    options = [f"--{name}={value}" for name, value in words.items()]
+    told = prepare(source, tokenizer, tmp_path / "b", "--attention_boundary=prompt_completion_pair", *options)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b") and counts.items() <= told.items()
+    with pytest.raises(TypeError, match="no option 'length'"):
+        python.prepare(source, tokenizer, tmp_path / "c", length=3)
+    with pytest.raises(ValueError, match="expected one of full"):
+        python.prepare(source, tokenizer, tmp_path / "c", input_packing_config="greedy")
+    with pytest.raises(ValueError, match="seed has no effect without a shuffle"):
+        python.prepare(source, tokenizer, tmp_path / "c", shuffle=False, seed=2)
