@@ -14,7 +14,6 @@ import time
 
 import h5py
 import pytest
-
 from prepare_rules import Preparation, Settings  # noqa: E402
 from text_library import BUILD  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402

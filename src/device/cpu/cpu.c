@@ -268,17 +268,17 @@ static samba_stages stages_of(const cpu_device *cpu)
 static samba_preparing preparation(cpu_device *cpu, int32_t stage, samba_arena *arena)
 {
     return (samba_preparing){.context = cpu->context,
-                              .machine = &cpu->machine,
-                              .memory = cpu->memory.data,
-                              .buffers = cpu->plan->buffers,
-                              .arena = arena,
-                              .fault = &cpu->fault,
-                              .stage_index = stage,
-                              .far = cpu->far[stage],
-                              /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
+                             .machine = &cpu->machine,
+                             .memory = cpu->memory.data,
+                             .buffers = cpu->plan->buffers,
+                             .arena = arena,
+                             .fault = &cpu->fault,
+                             .stage_index = stage,
+                             .far = cpu->far[stage],
+                             /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
                                * has so many samples that packing once a run is little of it */
-                              .constant =
-                                  cpu->constants.stage[stage] || cpu->constants.trains[stage] ? NULL : cpu->constants.buffer};
+                             .constant =
+                                 cpu->constants.stage[stage] || cpu->constants.trains[stage] ? NULL : cpu->constants.buffer};
 }
 
 /* By the machine that the preparation has, which says too whether threads share the stage. */

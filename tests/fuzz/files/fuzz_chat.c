@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a chat template, which renders a conversation with tools; a file that begins with [ is the conversation, for a template
- * that looks at all of it. Memory is counted, and so is the processor's time: no template may keep it busy. */
+ * Bytes as a chat template, which renders a conversation with tools; a file that begins with [ is the conversation, for a
+ * template that looks at all of it. Memory is counted, and so is the processor's time: no template may keep it busy. */
 #include "files.h"
 
 #include <sambaflow/text.h>
@@ -16,13 +16,15 @@
 
 static const char MESSAGES[] =
     "[{\"role\": \"system\", \"content\": \"Be\\n brief\"}, {\"role\": \"user\", \"content\": \" Hi \\u00df\"},"
-    "{\"role\": \"assistant\", \"content\": \"<think>a</think>You\", \"tool_calls\": [{\"id\": \"call12345\", \"type\": \"function\","
+    "{\"role\": \"assistant\", \"content\": \"<think>a</think>You\", \"tool_calls\": [{\"id\": \"call12345\", \"type\": "
+    "\"function\","
     "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": [1, 2.5, null, true]}}}]}, {\"role\": \"tool\", \"content\": \"3\"},"
     "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}]}]";
 static const char TOOLS[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\","
                             "\"properties\": {\"x\": {\"type\": \"string\"}}}}}]";
-static const char ALL[] = "{% for m in messages %}{{ m }}{{ m | tojson(indent=1) }}{{ m.content | upper }}{% for k, v in m.items() %}"
-                          "{{ k | title }}{{ v | string | lower }}{% endfor %}{% endfor %}";
+static const char ALL[] =
+    "{% for m in messages %}{{ m }}{{ m | tojson(indent=1) }}{{ m.content | upper }}{% for k, v in m.items() %}"
+    "{{ k | title }}{{ v | string | lower }}{% endfor %}{% endfor %}";
 
 static void stop(const char *what)
 {
@@ -89,11 +91,53 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* A part of the template that becomes another part of it, or one of Jinja's. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
-    static const char *const parts[] = {"{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "messages", "loop", "range(9)", "ns.x",
-                                        "[::-1]", "[1:]", "|length", "|tojson", "|list", "|join('')", "|sort", "|map('upper')",
-                                        ".split()", ".items()", " if ", " else ", " for ", " in ", "-1", "*99999", "**9", "//0",
-                                        "' '", "none", "{}", "[]", "()", "{% set x = x %}", "{% endfor %}", "{% endif %}", "|e",
-                                        "|safe", "|title", "|indent(9)", "{% for a in x %}", "\\xff", "\\", "\xc3\x9f", "|last"};
+    static const char *const parts[] = {"{{",
+                                        "}}",
+                                        "{%",
+                                        "%}",
+                                        "{%-",
+                                        "-%}",
+                                        "{#",
+                                        "#}",
+                                        "messages",
+                                        "loop",
+                                        "range(9)",
+                                        "ns.x",
+                                        "[::-1]",
+                                        "[1:]",
+                                        "|length",
+                                        "|tojson",
+                                        "|list",
+                                        "|join('')",
+                                        "|sort",
+                                        "|map('upper')",
+                                        ".split()",
+                                        ".items()",
+                                        " if ",
+                                        " else ",
+                                        " for ",
+                                        " in ",
+                                        "-1",
+                                        "*99999",
+                                        "**9",
+                                        "//0",
+                                        "' '",
+                                        "none",
+                                        "{}",
+                                        "[]",
+                                        "()",
+                                        "{% set x = x %}",
+                                        "{% endfor %}",
+                                        "{% endif %}",
+                                        "|e",
+                                        "|safe",
+                                        "|title",
+                                        "|indent(9)",
+                                        "{% for a in x %}",
+                                        "\\xff",
+                                        "\\",
+                                        "\xc3\x9f",
+                                        "|last"};
     uint64_t state = seed;
     if (size < 4 || samba_fuzz_next(&state) % 3 == 0)
         return LLVMFuzzerMutate(data, size, room);
