@@ -39,7 +39,7 @@ SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_va
  * samba_index_copy). The query sees positions p from 0 to t that are in its window, p > t - window. A ring holds what is seen if
  * slots is at least window + N - 1, or no position reaches it. What costs time are the tokens that are seen, not the size of the
  * cache. The result is (B, H, N, Dv), and lies in memory as (B, N, H, Dv); a query that sees nothing, as where start[b] < -i,
-gives 0. */
+ * gives 0. */
 typedef struct samba_cache_options {
     size_t struct_size;
     int64_t slots;  /* that are in use, in a ring; 0: all C of them */
