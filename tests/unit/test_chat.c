@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chat templates written by hand: texts are those that jinja2 3.1.6 gives as transformers sets it up; what is refused and how it is
- * said; bounds on time and memory; memory that is refused; spans; folders. tests/python/test_chat.py compares many more. */
+ * Chat templates written by hand: texts are those that jinja2 3.1.6 gives as transformers sets it up; what is refused and how it
+ * is said; bounds on time and memory; memory that is refused; spans; folders. tests/python/test_chat.py compares many more. */
 #include "harness.h"
 #include "failing_allocator.h"
 
