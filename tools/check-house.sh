@@ -17,6 +17,7 @@ declare -A allowed=(
     [onnx]="base tensor graph ops data"
     [lm]="base tensor graph data"
     [text]="base"
+    [prepare]="base data text"
     [report]="base tensor plan device parallel runtime"
     [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
     [cli]="base tensor graph plan device pef data parallel runtime app report"

@@ -20,8 +20,10 @@ fi
 PATH=$env/bin:$PATH
 work=$build/wheel
 rm -rf "$work"
-# MPI is a machine's own: the part for it is installed there, and SAMBAFLOW_PLUGINS names its folder.
+# MPI and HDF5 are a machine's own: the parts for them are installed there, and SAMBAFLOW_PLUGINS names their folder. Debian's
+# libhdf5 would bring thirty libraries with it, those of networks among them.
 pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir="$build/wheel-build" -Csetup-args=-Dmpi=disabled \
+    -Csetup-args=-Dhdf5=disabled \
     --wheel-dir "$work" .
 auditwheel repair --wheel-dir "$work/repaired" "$work"/*.whl 2>"$work/repair.log" || { cat "$work/repair.log" >&2; exit 1; }
 wheel unpack --dest "$work" "$work"/repaired/*.whl >/dev/null

@@ -3,9 +3,10 @@
  * Applications: one model with a command line, and the measurements it shares with the sambaflow program.
  *
  * An application fills one samba_app and calls samba_app_main, which understands
- *   compile | run | test | measure-performance | measure-sections
- * and every option that those share. A model that can be run has inputs "image"-like and "label", a loss "loss" and an output
- * "logits" of shape (batch, classes): run trains on `loss` and counts how often the greatest logit is the label. */
+ *   compile | run | train | test | measure-performance | measure-sections
+ * and every option that those share; train is compile and then run, with the options of both. A model that can be run has inputs
+ * "image"-like and "label", a loss "loss" and an output "logits" of shape (batch, classes): run trains on `loss` and counts how
+ * often the greatest logit is the label. Without such an output it is tested by its loss. */
 #ifndef SAMBAFLOW_APP_H
 #define SAMBAFLOW_APP_H
 
@@ -103,13 +104,28 @@ typedef struct samba_app_option {
     const char *value; /* what help calls a text: "NAME=SIZE" */
 } samba_app_option;
 
-/* Prepared samples in host memory: one tensor for each input, with its name, dtype and shape but for dim 0, which counts all
- * samples: train_count to learn from, then test_count. */
+/* Writes samples, by their numbers, into the first `count` rows of a batch, whose tensors are those of samba_app_data in their
+ * order, contiguous, with as many rows as the batch has samples. The rows behind become such that they do not count in the loss,
+ * or zeros where a test counts right answers. An error ends the training. */
+typedef samba_status samba_app_fill_fn(samba_context *context, void *user, const int64_t *samples, int64_t count,
+                                       int tensor_count, samba_tensor *const *batch);
+
+/* Prepared samples: one tensor for each input, with its name, dtype and shape but for dim 0, which counts all
+ * samples: train_count to learn from, then test_count (0: no test). They lie in the tensors' memory, or `fill` makes them when
+ * their turn comes; the tensors may then be empty (samba_tensor_empty), since only their names, dtypes and shapes count.
+ * What belongs to `user` must stay until `free`. Begins as zeros: fields that a version adds stand at the end. */
 typedef struct samba_app_data {
     int64_t train_count, test_count;
     int tensor_count;
     samba_tensor *tensors[SAMBA_APP_MAX_INPUTS];
+    samba_app_fill_fn *fill; /* NULL: samples are the tensors' rows */
+    /* How many predictions of a sample count in the loss, 0 or more: the test's loss is the mean over predictions. NULL: the mean
+     * over whole batches. */
+    int64_t (*weight)(const void *user, int64_t sample);
+    void (*free)(void *user); /* called once, when the samples are no longer needed; may be NULL */
+    void *user;
 } samba_app_data;
+/* Frees the tensors and calls `free`; NULL is allowed. */
 SAMBA_API void samba_app_data_free(samba_app_data *data);
 typedef samba_status samba_app_data_fn(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
                                        samba_app_data *data);
@@ -138,6 +154,20 @@ typedef struct samba_app {
     /* Called with the path of a PEF that compile has written; `out` is where lines for people go, NULL with --json. */
     samba_status (*compiled)(samba_context *context, void *user, const char *pef, FILE *out);
     void *compiled_user;
+    /* The rest may be NULL; `user` goes to each of these functions. A status other than OK ends the command with the context's
+     * message. */
+    void *user;
+    /* Called once the command line is understood, before anything else: opens files that `inputs` depends on. `data` is --data,
+     * NULL where it was not given. `out` as below; NULL in other replicas than the first. */
+    samba_status (*opened)(samba_context *context, void *user, const char *data, FILE *out);
+    /* In the place of `data`: the samples, as samba_app_data_fn. `path` is --data; without it, as for `data`, examples/data. */
+    samba_status (*samples)(samba_context *context, void *user, const char *path, int input_count, const samba_app_input *inputs,
+                            samba_app_data *data);
+    /* Gives a new session of run and train its first weights; --load and checkpoints come after it. */
+    samba_status (*started)(samba_context *context, void *user, samba_session *session);
+    /* Called by run and train behind the last step, in the first of several replicas alone: saves what the application keeps.
+     * `out` is where lines for people go, stderr with --json. */
+    samba_status (*trained)(samba_context *context, void *user, samba_session *session, FILE *out);
 } samba_app;
 
 /* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage

@@ -34,10 +34,12 @@ SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_va
                                                          const samba_attention_options *options /* may be NULL */);
 
 /* Attention of new tokens over a cache, in which no gradient flows: q (B, H, N, D), k (B, Hkv, C, D), v (B, Hkv, C, Dv) of one
- * floating-point dtype, Hkv dividing H; start (B), int64 or int32. Query i of sequence b stands at position t = start[b] + i. The
- * key of position p is that of slot p mod slots of k and v, where the caller has written it (samba_scatter, samba_index_copy). The
- * query sees positions p from 0 to t that are in its window, p > t - window. A ring holds what is seen if slots is at least
- * window + N - 1, or no position reaches it. What costs time are the tokens that are seen, not the size of the cache. The result is (B, H, N, Dv), and lies in memory as (B, N, H, Dv); a query that sees nothing, as where start[b] < -i, gives 0. */
+ * floating-point dtype, Hkv dividing H; start (B), int64 or int32. Query i of sequence b stands at position t = start[b] + i.
+ * The key of position p is that of slot p mod slots of k and v, where the caller has written it (samba_scatter,
+ * samba_index_copy). The query sees positions p from 0 to t that are in its window, p > t - window. A ring holds what is seen if
+ * slots is at least window + N - 1, or no position reaches it. What costs time are the tokens that are seen, not the size of the
+ * cache. The result is (B, H, N, Dv), and lies in memory as (B, N, H, Dv); a query that sees nothing, as where start[b] < -i,
+gives 0. */
 typedef struct samba_cache_options {
     size_t struct_size;
     int64_t slots;  /* that are in use, in a ring; 0: all C of them */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of tensors: IDX (MNIST's), .npy/.npz, safetensors. Readers trust nothing in a file; a short or foreign one is
+ * Files of tensors: IDX (MNIST's), .npy/.npz, safetensors, HDF5. Readers trust nothing in a file; a short or foreign one is
  * SAMBA_ERROR_FORMAT with the path, what was expected and what was found. */
 #ifndef SAMBAFLOW_DATA_H
 #define SAMBAFLOW_DATA_H
@@ -28,8 +28,13 @@ SAMBA_API samba_status samba_safetensors_read(samba_context *context, const char
  * so that all are aligned; the same tensors give the same bytes in whatever order they are given. */
 SAMBA_API samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                                const char *const *metadata);
+/* A dataset of an HDF5 file ("input_ids", "group/input_ids"), which names the tensor: int8 to int64, uint8, float16, float32,
+ * float64 and bool in either byte order, compressed or not. It lies in this file, not in others that this one names.
+ * NAME lists what there is instead; UNSUPPORTED also where the plugin for HDF5 is not there (-Dhdf5). */
+SAMBA_API samba_status samba_hdf5_read(samba_context *context, const char *path, const char *dataset, samba_tensor **tensor);
 SAMBA_API void samba_tensor_list_free(samba_context *context, samba_tensor_list *list);
-/* By the file's ending: .npy .npz .safetensors, IDX (.idx, -ubyte, with or without .gz). A single tensor is named `name`. */
+/* By the file's ending: .npy .npz .safetensors, IDX (.idx, -ubyte, with or without .gz), .hdf5 and .h5. A single tensor is named
+ * `name`. Of an HDF5 file it is the dataset of that name, or with "FILE.hdf5:DATASET" for a path another one, named `name`. */
 SAMBA_API samba_status samba_tensors_read(samba_context *context, const char *path, const char *name, samba_tensor_list *list);
 
 /* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. */

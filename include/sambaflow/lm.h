@@ -81,8 +81,8 @@ SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, whi
  * first count[b] are its tokens at positions start[b], start[b] + 1 ..., and the others, which may be anything that is a token,
  * change nothing; of a count of 0 the logits mean nothing. start and count (batch), int64 or int32. The keys and values of
  * tokens before them lie in each attention module's buffers "cache_key" and "cache_value", (batch, key-value heads,
- * slots + 1, head_dim), where a run writes those of its own, in place. Layers with a window keep window + chunk - 1 slots, in a ring, others
- * `capacity`; the slot beyond is for tokens that do not count. Graphs of one batch, capacity and chunk share them
+ * slots + 1, head_dim), where a run writes those of its own, in place. Layers with a window keep window + chunk - 1 slots, in a
+ * ring, others `capacity`; the slot beyond is for tokens that do not count. Graphs of one batch, capacity and chunk share them
  * (multigraph.h), so that a prompt comes by many tokens at once and then one at a time. start[b] + count[b] may be at most
  * capacity; no limit where every layer has a window, no positions are learned and capacity is window + chunk - 1 or more. Nobody
  * clears a cache: a sequence that starts at 0 sees nothing of what was there.

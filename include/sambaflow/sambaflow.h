@@ -18,6 +18,7 @@
 #include <sambaflow/lm.h>
 #include <sambaflow/multigraph.h>
 #include <sambaflow/onnx.h>
+#include <sambaflow/prepare.h>
 #include <sambaflow/profile.h>
 #include <sambaflow/report.h>
 #include <sambaflow/schedule.h>

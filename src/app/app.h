@@ -156,7 +156,8 @@ typedef enum samba_app_command {
     SAMBA_APP_RUN = 2,
     SAMBA_APP_TEST = 4,
     SAMBA_APP_PERFORMANCE = 8,
-    SAMBA_APP_SECTIONS = 16
+    SAMBA_APP_SECTIONS = 16,
+    SAMBA_APP_TRAIN = SAMBA_APP_COMPILE | SAMBA_APP_RUN /* takes the options of both */
 } samba_app_command;
 
 typedef enum samba_lr_schedule {
@@ -195,6 +196,7 @@ typedef struct samba_app_arguments {
     int64_t chunk_bytes; /* 0: the compiler's */
     const char *pef, *pef_name, *output_folder;
     samba_optimizer optimizer;                              /* defaults filled in */
+    const char *no_decay;                                   /* patterns of parameters, separated by commas */
     int hyperparameter_count;                               /* those given, for a run */
     samba_hyperparameter hyperparameters[SAMBA_HYPERS + 1]; /* max_grad_norm too */
     samba_app_schedule schedule;
@@ -206,6 +208,7 @@ typedef struct samba_app_arguments {
     bool seed_given, resume;
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
+    int64_t eval_every, log_every;        /* 0: never */
     int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
 /* Its session. */
@@ -219,9 +222,20 @@ typedef struct samba_app_run { /* what every command works with */
 } samba_app_run;
 /* app/compile.c */
 samba_status samba_app_compile(const samba_app_run *run);
-/* Example inputs of the application for `batch` samples, and samba_compile's options filled from the command line. */
-samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **inputs, samba_optimizer *optimizer,
-                                       samba_compile_options *options);
+samba_status samba_app_compile_and_train(const samba_app_run *run);
+typedef struct samba_app_compilation { /* samba_compile's options filled from the command line, and what they point to */
+    samba_arena arena;
+    samba_compile_options options;
+    samba_tensor *inputs[SAMBA_APP_MAX_INPUTS]; /* examples, of a micro-batch */
+    samba_optimizer optimizers[2];              /* two where some parameters do not decay: these first */
+} samba_app_compilation;
+samba_status samba_app_compilation_new(const samba_app_run *run, samba_app_compilation *compilation);
+void samba_app_compilation_free(samba_app_compilation *compilation); /* also of one that failed */
+/* app/decay.c: what --no-decay names, as patterns for an optimizer. */
+samba_status samba_app_undecayed(const samba_app_run *run, int input_count, const samba_app_input *inputs, samba_arena *arena,
+                                 int *count, const char ***patterns);
+/* "undecayed", the optimizer of those. */
+extern const char samba_app_undecayed_name[];
 void samba_app_free_tensors(int count, samba_tensor **tensors);
 /* A new folder "<beside>.XXXXXX", and its end with the two files that compiling leaves there. */
 samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder);
@@ -229,6 +243,8 @@ void samba_app_remove_temporary(const char *folder, const char *pef_name);
 
 /* app/check.c */
 const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name);
+/* The application's graph of these inputs. */
+samba_status samba_app_trace(const samba_app_run *run, int count, const samba_app_input *inputs, samba_graph **graph);
 /* Fails unless the PEF is one of this application and command line; gives the application's inputs in the PEF's sizes. */
 samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs);
 
@@ -260,6 +276,7 @@ void samba_app_warnings(const char *program, samba_session *session, json_t *lis
 
 /* app/batches.c: batches out of prepared samples */
 typedef struct samba_batches {
+    samba_context *context;
     const samba_app_data *data;
     int64_t batch;
     int tensor_count;
@@ -267,8 +284,8 @@ typedef struct samba_batches {
 } samba_batches;
 samba_status samba_batches_new(samba_context *context, const samba_app_data *data, int64_t batch, samba_batches *batches);
 void samba_batches_free(samba_batches *batches);
-/* Samples order[0 .. count-1] into the batch; the rest of it becomes zeros. */
-void samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count);
+/* Samples order[0 .. count-1] into the batch; the rest of it becomes zeros, or what the data's `fill` makes of it. */
+samba_status samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count);
 /* The folder of samples: the one given, else examples/data here, else the one beside the program's source. */
 samba_status samba_app_data_folder(samba_context *context, const char *given, samba_text *folder);
 

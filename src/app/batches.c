@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batches gathered out of prepared samples: sample i is row i of every tensor, and rows are contiguous, so a batch is one copy a
- * row. The samples belong to the caller and must outlive the batches. */
+ * row; or the data's own function makes them. The samples belong to the caller and must outlive the batches. */
 #include "app/app.h"
 
 #include <string.h>
@@ -11,12 +11,14 @@ void samba_app_data_free(samba_app_data *data)
     if (!data)
         return;
     samba_app_free_tensors(data->tensor_count, data->tensors);
+    if (data->free)
+        data->free(data->user);
     *data = (samba_app_data){0};
 }
 
 samba_status samba_batches_new(samba_context *context, const samba_app_data *data, int64_t batch, samba_batches *batches)
 {
-    *batches = (samba_batches){.data = data, .batch = batch};
+    *batches = (samba_batches){.context = context, .data = data, .batch = batch};
     for (int i = 0; i < data->tensor_count; i++) {
         const samba_tensor *all = data->tensors[i];
         int64_t shape[SAMBA_MAX_RANK];
@@ -39,15 +41,19 @@ void samba_batches_free(samba_batches *batches)
     batches->tensor_count = 0;
 }
 
-void samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count)
+samba_status samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count)
 {
+    const samba_app_data *data = batches->data;
+    if (data->fill)
+        return data->fill(batches->context, data->user, order, count, batches->tensor_count, batches->tensors);
     for (int i = 0; i < batches->tensor_count; i++) {
         char *to = samba_tensor_data(batches->tensors[i]);
-        const char *from = samba_tensor_data(batches->data->tensors[i]);
+        const char *from = samba_tensor_data(data->tensors[i]);
         size_t row = (size_t)(samba_tensor_numel(batches->tensors[i]) / batches->batch) *
                      samba_dtype_size(samba_tensor_dtype(batches->tensors[i]));
         for (int64_t k = 0; k < count; k++)
             memcpy(to + (size_t)k * row, from + (size_t)order[k] * row, row);
         memset(to + (size_t)count * row, 0, (size_t)(batches->batch - count) * row);
     }
+    return SAMBA_OK;
 }

@@ -29,30 +29,48 @@ static void dump(void *user, const char *pass, const char *text)
     fprintf(file, "# %s after %s\n%s\n", arguments->app->name, pass, text);
 }
 
-samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **inputs, samba_optimizer *optimizer,
-                                       samba_compile_options *options)
+static samba_status make_inputs(const samba_app_run *run, int count, const samba_app_input *examples, samba_tensor **inputs)
+{
+    for (int i = 0; i < count; i++)
+        SAMBA_TRY(samba_tensor_empty(run->context, examples[i].name, examples[i].dtype, examples[i].rank, examples[i].shape,
+                                     &inputs[i]));
+    return SAMBA_OK;
+}
+
+/* One optimizer for all parameters; before it, where some do not decay, one for those. */
+static samba_status make_optimizers(const samba_app_run *run, const samba_app_input *examples, samba_app_compilation *c)
+{
+    const samba_app_arguments *a = run->arguments;
+    c->options.optimizer_count = a->inference ? 0 : 1;
+    c->options.optimizers = c->optimizers;
+    for (int i = 0; i < SAMBA_COUNT(c->optimizers); i++)
+        c->optimizers[i] = a->optimizer;
+    if (!a->no_decay)
+        return SAMBA_OK;
+    samba_optimizer *first = &c->optimizers[0];
+    const char **patterns;
+    SAMBA_TRY(samba_app_undecayed(run, c->options.input_count, examples, &c->arena, &first->parameter_count, &patterns));
+    first->parameters = patterns;
+    first->name = samba_app_undecayed_name;
+    first->weight_decay = 0;
+    c->optimizers[1].name = "decayed";
+    c->options.optimizer_count = 2;
+    return SAMBA_OK;
+}
+
+samba_status samba_app_compilation_new(const samba_app_run *run, samba_app_compilation *compilation)
 {
     const samba_app_arguments *a = run->arguments;
     samba_app_input examples[SAMBA_APP_MAX_INPUTS];
+    samba_compile_options *options = &compilation->options;
     memset(examples, 0, sizeof examples);
-    int count = a->app->inputs(a->app->settings, a->microbatch, examples);
-    for (int i = 0; i < count; i++) {
-        samba_status status = samba_tensor_empty(run->context, examples[i].name, examples[i].dtype, examples[i].rank,
-                                                 examples[i].shape, &inputs[i]);
-        if (status != SAMBA_OK) {
-            samba_app_free_tensors(i, inputs);
-            return status;
-        }
-    }
-    *optimizer = a->optimizer;
-    *options = samba_compile_defaults();
+    *compilation = (samba_app_compilation){.options = samba_compile_defaults()};
+    samba_arena_init(&compilation->arena, run->context);
     options->name = a->app->name;
     options->model = a->app->model;
     options->model_options = a->app->settings;
-    options->input_count = count;
-    options->inputs = inputs;
-    options->optimizer_count = a->inference ? 0 : 1;
-    options->optimizers = optimizer;
+    options->input_count = a->app->inputs(a->app->settings, a->microbatch, examples);
+    options->inputs = compilation->inputs;
     options->inference = a->inference;
     options->precision = a->precision;
     options->grad_accumulation_steps = a->inference ? 1 : a->accumulation;
@@ -67,7 +85,14 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->mapping = a->mapping;
     options->fast_memory = a->fast_memory;
     options->data_parallel = a->data_parallel;
-    return SAMBA_OK;
+    SAMBA_TRY(make_inputs(run, options->input_count, examples, compilation->inputs));
+    return make_optimizers(run, examples, compilation);
+}
+
+void samba_app_compilation_free(samba_app_compilation *compilation)
+{
+    samba_app_free_tensors(compilation->options.input_count, compilation->inputs);
+    samba_arena_free(&compilation->arena);
 }
 
 samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder)
@@ -152,30 +177,65 @@ static samba_status report(const samba_app_run *run, const samba_plan *plan, con
     return status;
 }
 
-samba_status samba_app_compile(const samba_app_run *run)
+/* What train says before it trains. */
+static samba_status report_briefly(const samba_app_run *run, const samba_plan *plan, const char *path, double ms)
 {
-    enum { PATH = 4096 };
-    char path[PATH] = "";
-    samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
-    samba_optimizer optimizer;
-    samba_compile_options options;
+    char time[SAMBA_CELL], most[SAMBA_CELL];
+    if (!run->arguments->json)
+        printf("PEF            %s\ncompile time   %s\nmemory         %s\n", path, samba_text_ms(time, ms),
+               samba_text_bytes(most, (double)plan->memory_bytes));
+    return samba_flush_output(run->context);
+}
+
+enum { PATH = 4096 };
+
+/* Compiles to the file that `path` names in the end; the other replicas of a machine leave it to the first. */
+static samba_status compile(const samba_app_run *run, char path[PATH])
+{
+    const samba_app_arguments *a = run->arguments;
+    const samba_app *app = a->app;
+    samba_app_compilation compilation;
     samba_replicas self;
     SAMBA_TRY(samba_replicas_told(run->context, &self));
-    if (run->arguments->data_parallel && self.local_rank > 0) /* a launcher has started it with others: one a machine writes */
+    if (a->data_parallel && self.local_rank > 0) { /* a launcher has started it with others: one a machine writes */
+        const char *name = a->pef_name ? a->pef_name : app->name;
+        if (a->pef)
+            snprintf(path, PATH, "%s", a->pef);
+        else
+            snprintf(path, PATH, "%s/%s/%s.pef", a->output_folder ? a->output_folder : "out", name, name);
         return SAMBA_OK;
-    SAMBA_TRY(samba_app_compile_options(run, inputs, &optimizer, &options));
+    }
+    samba_status status = samba_app_compilation_new(run, &compilation);
     double start = samba_seconds();
     samba_plan plan;
     samba_plan_init(&plan, run->context);
-    samba_status status = run->arguments->pef ? compile_to_file(run, &options, path, sizeof path, &plan)
-                                              : samba_compile_kept(run->context, &options, path, sizeof path, &plan);
+    if (status == SAMBA_OK)
+        status = a->pef ? compile_to_file(run, &compilation.options, path, PATH, &plan)
+                        : samba_compile_kept(run->context, &compilation.options, path, PATH, &plan);
     double ms = 1e3 * (samba_seconds() - start);
-    samba_app_free_tensors(options.input_count, inputs);
-    const samba_app *app = run->arguments->app;
+    samba_app_compilation_free(&compilation);
     if (status == SAMBA_OK && app->compiled)
-        status = app->compiled(run->context, app->compiled_user, path, run->arguments->json ? NULL : stdout);
-    if (status == SAMBA_OK && (!run->arguments->data_parallel || self.rank == 0))
-        status = report(run, &plan, path, ms);
+        status = app->compiled(run->context, app->compiled_user, path, a->json ? NULL : stdout);
+    if (status == SAMBA_OK && (!a->data_parallel || self.rank == 0))
+        status = (a->command == SAMBA_APP_TRAIN ? report_briefly : report)(run, &plan, path, ms);
     samba_plan_free(&plan);
     return status;
+}
+
+samba_status samba_app_compile(const samba_app_run *run)
+{
+    char path[PATH] = "";
+    return compile(run, path);
+}
+
+samba_status samba_app_compile_and_train(const samba_app_run *run)
+{
+    char path[PATH] = "";
+    samba_app_arguments arguments = *run->arguments;
+    SAMBA_TRY(compile(run, path));
+    if (arguments.data_parallel)
+        SAMBA_TRY(samba_replicas_wait(run->context));
+    arguments.pef = path;
+    const samba_app_run trained = {run->context, &arguments};
+    return samba_app_train(&trained);
 }

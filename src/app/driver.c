@@ -25,7 +25,7 @@ samba_session_options samba_app_session(const samba_app_arguments *a)
 {
     samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
     options.tune = a->no_tune ? "off" : a->tune;
-    options.data_parallel = a->data_parallel && a->command == SAMBA_APP_RUN;
+    options.data_parallel = a->data_parallel && (a->command & SAMBA_APP_RUN);
     options.shard_optimizer = a->shard_optimizer;
     options.reduce_dtype = a->reduce_dtype ? "bfloat16" : NULL;
     return options;
@@ -59,9 +59,14 @@ samba_status samba_app_measure(const samba_app_run *run)
 
 static samba_status obey(const samba_app_run *run)
 {
+    const samba_app *app = run->arguments->app;
+    if (app->opened)
+        SAMBA_TRY(app->opened(run->context, app->user, run->arguments->data,
+                              samba_app_speaks() ? run->arguments->json ? stderr : stdout : NULL));
     switch (run->arguments->command) {
     case SAMBA_APP_COMPILE: return samba_app_compile(run);
     case SAMBA_APP_RUN: return samba_app_train(run);
+    case SAMBA_APP_TRAIN: return samba_app_compile_and_train(run);
     case SAMBA_APP_TEST: return samba_app_test(run);
     case SAMBA_APP_PERFORMANCE:
     case SAMBA_APP_SECTIONS: return samba_app_measure(run);

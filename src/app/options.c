@@ -93,6 +93,9 @@ static const samba_option_row rows[] = {
 #define FLAG(name, option, help) {C | T, option, NULL, help, OTHER(take_flag), .at = SAMBA_BIT_##name},
 #include "optimizers.def"
     {C | R | T, "max-grad-norm", "X", "Clip gradients to this global norm", OTHER(take_norm)},
+    {C | T, "no-decay", "PATTERNS",
+     "Parameters without weight decay: patterns of names, with a comma between two; vectors: those of one dim, norms and biases",
+     TEXT_AT(a.no_decay)},
     {R, "lr-schedule", "constant|linear|cosine",
      "How the learning rate goes down to --min-lr after the warm-up (constant; with --resume that of the checkpoint, as the next "
      "three)",
@@ -103,6 +106,8 @@ static const samba_option_row rows[] = {
      INTEGER_AT(a.schedule.total_steps, 1, INT32_MAX)},
     {R, "min-lr", "X", "Learning rate at the end of the schedule (0)", REAL_AT(a.schedule.min_lr, 0, 1000000)},
     {R, "num-epochs", "N", "Times to see all training samples", INTEGER_AT(a.num_epochs, 1, 1000000)},
+    {R, "eval-every", "N", "Steps between tests, besides the one at the end", INTEGER_AT(a.eval_every, 1, INT64_MAX)},
+    {R, "log-every", "N", "Steps between lines that say the loss of a step", INTEGER_AT(a.log_every, 1, INT64_MAX)},
     {R, "data", "PATH", "Folder of training and test samples, or the text itself (examples/data)", TEXT_AT(a.data)},
     {R, "load", "FILE", "Start from this safetensors file", TEXT_AT(a.load)},
     {R, "save", "FILE", "Write weights and optimizer state to this safetensors file at the end", TEXT_AT(a.save)},
@@ -144,7 +149,26 @@ static const samba_option_row rows[] = {
     {ALL, "version", NULL, "Print the library's version", OTHER(print_version), .group = -1},
 };
 
-static const char *const command_names[] = {"compile", "run", "test", "measure-performance", "measure-sections"};
+static const struct {
+    const char *name;
+    samba_app_command command;
+} commands[] = {
+    {"compile", SAMBA_APP_COMPILE},
+    {"run", SAMBA_APP_RUN},
+    {"train", SAMBA_APP_TRAIN},
+    {"test", SAMBA_APP_TEST},
+    {"measure-performance", SAMBA_APP_PERFORMANCE},
+    {"measure-sections", SAMBA_APP_SECTIONS},
+};
+#define COMMAND_NAMES "compile, run, train, test, measure-performance or measure-sections"
+
+static const char *command_name(samba_app_command command)
+{
+    int i = 0;
+    while (commands[i].command != command)
+        i++;
+    return commands[i].name;
+}
 
 static const char max_grad_norm[] = "max_grad_norm";
 
@@ -257,7 +281,7 @@ static void name_without_effect(const parse *p)
 {
     char names[512] = "";
     for (int i = 0; i < SAMBA_COUNT(rows); i++)
-        if (p->given[i] && (has_no_effect(&rows[i]) || (p->a.command != SAMBA_APP_RUN && is_of_replicas(i))))
+        if (p->given[i] && (has_no_effect(&rows[i]) || (!(p->a.command & SAMBA_APP_RUN) && is_of_replicas(i))))
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s--%s", names[0] ? ", " : "", rows[i].name);
     if (names[0] && samba_app_speaks())
         fprintf(stderr, "%s: warning: %s: without effect on this device, a CPU\n", p->a.app->name, names);
@@ -299,18 +323,19 @@ static void check_commands(const parse *p, struct argp_state *state)
 {
     const samba_app_arguments *a = &p->a;
     if (!a->command)
-        argp_error(state, "give a command: compile, run, test, measure-performance or measure-sections");
+        argp_error(state, "give a command: " COMMAND_NAMES);
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         if (!p->given[i] || (rows[i].commands & (int)a->command))
             continue;
         char takers[128] = "";
-        for (int k = 0; k < SAMBA_COUNT(command_names); k++)
-            if (rows[i].commands & (1 << k))
+        for (int k = 0; k < SAMBA_COUNT(commands); k++)
+            if (rows[i].commands & (int)commands[k].command)
                 snprintf(takers + strlen(takers), sizeof takers - strlen(takers), "%s%s", takers[0] ? ", " : "",
-                         command_names[k]);
-        const char *command = command_names[__builtin_ctz(a->command)];
-        argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].name, command, takers);
+                         commands[k].name);
+        argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].name, command_name(a->command), takers);
     }
+    if (a->inference && a->command == SAMBA_APP_TRAIN)
+        argp_error(state, "--inference is not an option of train, which learns: give it to compile and run");
     for (int i = row_of("optimizer"); i <= row_of("num-epochs") && a->inference; i++)
         if (p->given[i])
             argp_error(state, "--%s is training's: leave it or --inference out", rows[i].name);
@@ -359,7 +384,7 @@ static void settle_schedule(parse *p, struct argp_state *state)
 static void settle_replicas(parse *p, struct argp_state *state)
 {
     samba_app_arguments *a = &p->a;
-    if (a->command != SAMBA_APP_RUN)
+    if (!(a->command & SAMBA_APP_RUN))
         return;
     if (a->distlearn_config && access(a->distlearn_config, F_OK) != 0)
         argp_error(state, "--distlearn-config: there is no file '%s'", a->distlearn_config);
@@ -374,9 +399,9 @@ static void settle(parse *p, struct argp_state *state)
     check_commands(p, state);
     settle_batch(p, state);
     a->seed_given = is_given(p, "seed");
-    if (a->command == SAMBA_APP_COMPILE && a->pef && (a->pef_name || a->output_folder))
+    if ((a->command & C) && a->pef && (a->pef_name || a->output_folder))
         argp_error(state, "--pef says which file to write: leave out --pef-name and --output-folder, or --pef");
-    if ((a->command & (R | P | S)) && !a->pef)
+    if ((a->command & (R | P | S)) && !(a->command & C) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     settle_schedule(p, state);
     settle_replicas(p, state);
@@ -389,6 +414,9 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--resume goes on from a checkpoint and --load starts from a file: give one of them");
     settle_optimizer(p);
     check_optimizer(p, state);
+    if (a->no_decay && !samba_optimizer_takes(a->optimizer.kind, SAMBA_HYPER_weight_decay))
+        argp_error(state, "--no-decay: %s has no weight decay: leave it out",
+                   samba_optimizer_facts_at((int)a->optimizer.kind)->title);
     name_without_effect(p);
 }
 
@@ -396,13 +424,13 @@ static void parse_command(samba_app_arguments *a, const char *text, struct argp_
 {
     if (a->command)
         argp_error(state, "one command at a time: '%s' is one too many", text);
-    for (int i = 0; i < SAMBA_COUNT(command_names); i++)
-        if (strcmp(text, command_names[i]) == 0)
-            a->command = (samba_app_command)(1 << i);
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        if (strcmp(text, commands[i].name) == 0)
+            a->command = commands[i].command;
     if (!a->command)
-        argp_error(state, "'%s' is no command: give compile, run, test, measure-performance or measure-sections", text);
-    if (a->command == SAMBA_APP_RUN && !a->app->data)
-        argp_error(state, "%s has no training data of its own, so it has no run", a->app->name);
+        argp_error(state, "'%s' is no command: give " COMMAND_NAMES, text);
+    if ((a->command & SAMBA_APP_RUN) && !a->app->data && !a->app->samples)
+        argp_error(state, "%s has no training data of its own, so it has no %s", a->app->name, text);
 }
 
 static void print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state)
@@ -536,11 +564,12 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
     char text[1024];
     snprintf(text, sizeof text,
              "%s\vcompile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or "
-             "with --inference only tests; test compares what a compiled step computes with plain reference kernels; "
+             "with --inference only tests; train does both in one; test compares what a compiled step computes with plain "
+             "reference kernels; "
              "measure-performance and measure-sections time a PEF. Defaults: batch size %lld, %lld epochs, %s with lr %g.",
              app->description, (long long)app->batch_size, (long long)app->num_epochs,
              samba_optimizer_facts_at((int)app->optimizer.kind)->name, app->optimizer.lr);
-    const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL,
+    const struct argp argp = {options, parse_option, "compile|run|train|test|measure-performance|measure-sections", text, NULL,
                               NULL,    NULL};
     bool given[SAMBA_COUNT(rows)] = {false};
     parse p = {.a = {.app = app, .num_epochs = app->num_epochs, .keep = 2}, .given = given, .options = options};

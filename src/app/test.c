@@ -65,27 +65,26 @@ static samba_status compile(tester *t)
     const char *temporary = getenv("TMPDIR");
     samba_text beside, folder;
     char path[4096] = "";
-    samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
-    samba_optimizer optimizer;
-    samba_compile_options options;
+    samba_app_compilation compilation;
+    samba_compile_options *options = &compilation.options;
     samba_status status = samba_text_begin(&beside, t->context, "%s/%s-test", temporary && temporary[0] ? temporary : "/tmp",
                                            t->run->arguments->app->name);
     if (status == SAMBA_OK)
         status = samba_app_temporary(t->context, beside.data, &folder);
     samba_text_clear(&beside);
     SAMBA_TRY(status);
-    status = samba_app_compile_options(t->run, inputs, &optimizer, &options);
+    status = samba_app_compilation_new(t->run, &compilation);
     if (status == SAMBA_OK) {
-        if (!gives(t, "eps"))
-            optimizer.eps = 1e-3; /* the default divides rounding errors of tiny gradients by themselves */
-        options.output_folder = folder.data;
-        options.pef_name = NULL;
-        options.dump_after = "optimizer"; /* later passes take operators apart */
-        options.dump = keep;
-        options.dump_user = t;
-        status = samba_compile(t->context, &options, path, sizeof path);
-        samba_app_free_tensors(options.input_count, inputs);
+        for (int i = 0; i < SAMBA_COUNT(compilation.optimizers) && !gives(t, "eps"); i++)
+            compilation.optimizers[i].eps = 1e-3; /* the default divides rounding errors of tiny gradients by themselves */
+        options->output_folder = folder.data;
+        options->pef_name = NULL;
+        options->dump_after = "optimizer"; /* later passes take operators apart */
+        options->dump = keep;
+        options->dump_user = t;
+        status = samba_compile(t->context, options, path, sizeof path);
     }
+    samba_app_compilation_free(&compilation);
     if (status == SAMBA_OK && !t->text)
         status = SAMBA_ERROR_MEMORY; /* of keep */
     if (status == SAMBA_OK)

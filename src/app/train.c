@@ -1,52 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command run: trains a PEF on the application's samples and tests it; with --inference it only does the latter. A model with
- * an output `logits` of shape (batch, classes) is tested by counting how many samples it gets right. Any other is tested by its
- * loss, taken as the mean over its predictions: a language model's, whose exponential, the perplexity, says among how many tokens
- * it hesitates. Batches are drawn in a new order every epoch, a function of the seed; the rest of an epoch that fills no batch is
- * left out, and so is the rest of the test samples where a loss is wanted. Everything is allocated before the first step. */
-#include "app/app.h"
+ * The command run, and the second half of train: trains a PEF on the application's samples and tests it; with --inference it only
+ * does the latter. A model with an output `logits` of shape (batch, classes) is tested by counting how many samples it gets
+ * right. Any other is tested by its loss, taken as the mean over its predictions: a language model's, whose exponential, the
+ * perplexity, says among how many tokens it hesitates. A loss that is no number ends train. Batches are drawn in a new
+ * order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out, and so is the rest of the test
+ * samples where a loss is wanted of data that does not say what counts. Everything is allocated before the first step. */
+#include "app/trainer.h"
 #include <sambaflow/profile.h>
 #include <sambaflow/data.h>
-#include <sambaflow/parallel.h>
 #include <sambaflow/schedule.h>
 
 #include <math.h>
 #include <string.h>
 
-typedef struct trainer {
-    const samba_app_run *run;
-    const samba_app_arguments *arguments;
-    samba_context *context;
-    FILE *progress_file; /* stdout, or stderr beside JSON; of other replicas than the first `quiet` */
-    FILE *quiet;
-    samba_arena arena;
-    samba_plan plan;
-    samba_app_data data;
-    samba_batches batches;
-    samba_session *session;
-    samba_tensor *loss, *logits; /* logits: NULL when the loss is the test */
-    const samba_tensor *labels;  /* the batch's */
-    int64_t *order;              /* of training samples */
-    samba_replicas replicas;     /* this one is one of */
-    int64_t step_samples;        /* samples in a step of one replica */
-    int64_t steps, first_step;
-    samba_app_progress at;                                  /* steps done; what a checkpoint keeps */
-    samba_hyperparameter *lr;                               /* what each step gets; NULL: it stays */
-    samba_hyperparameter hyperparameters[SAMBA_HYPERS + 2]; /* those given, and lr */
-    int hyperparameter_count;
-    bool hyperparameters_sent;
-    double train_seconds, test_loss;
-    int64_t right, tested;     /* test samples */
-    json_t *epochs, *warnings; /* NULL without --json */
-} trainer;
-
-static samba_status new_output(trainer *t, const samba_plan_tensor *output, samba_tensor **tensor)
+static samba_status new_output(samba_trainer *t, const samba_plan_tensor *output, samba_tensor **tensor)
 {
     return samba_tensor_new(t->context, output->name, (samba_dtype)output->dtype, output->rank, output->shape, tensor);
 }
 
-static samba_status find_outputs(trainer *t)
+static samba_status find_outputs(samba_trainer *t)
 {
     const char *pef = t->arguments->pef;
     const samba_plan_tensor *loss = NULL, *logits = samba_plan_find(&t->plan, SAMBA_KIND_OUTPUT, "logits");
@@ -68,9 +41,9 @@ static samba_status find_outputs(trainer *t)
 }
 
 /* All replicas together: each takes step_samples in a step. */
-static int64_t epoch_steps(const trainer *t) { return t->data.train_count / (t->step_samples * t->replicas.size); }
+static int64_t epoch_steps(const samba_trainer *t) { return t->data.train_count / (t->step_samples * t->replicas.size); }
 
-static samba_status plan_steps(trainer *t)
+static samba_status plan_steps(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     t->step_samples = t->batches.batch * t->plan.graphs[0].grad_accumulation_steps;
@@ -79,8 +52,9 @@ static samba_status plan_steps(trainer *t)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
                           (long long)(t->step_samples * t->replicas.size), (long long)t->data.train_count);
-    t->tested = t->logits ? t->data.test_count : t->data.test_count / t->batches.batch * t->batches.batch;
-    if (t->tested == 0)
+    const bool whole = t->logits || t->data.weight; /* the last batch may have rows that do not count */
+    t->tested = whole ? t->data.test_count : t->data.test_count / t->batches.batch * t->batches.batch;
+    if (t->tested == 0 && (t->data.test_count > 0 || a->inference || a->eval_every))
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a batch takes %lld samples but there are only %lld to test with: compile with a smaller batch size",
                           (long long)t->batches.batch, (long long)t->data.test_count);
@@ -88,16 +62,37 @@ static samba_status plan_steps(trainer *t)
         t->steps = INT64_MAX;
     if (a->num_iterations && a->num_iterations < t->steps)
         t->steps = a->num_iterations;
-    int64_t samples = t->data.train_count > t->data.test_count ? t->data.train_count : t->data.test_count;
-    return SAMBA_ROOM(&t->arena, t->order, samples);
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->tests, t->batches.batch));
+    return SAMBA_ROOM(&t->arena, t->order, t->data.train_count);
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length > tail && name[length - tail - 1] == '.' && strcmp(name + length - tail, end) == 0;
+}
+
+/* What the session calls it: the optimizer of parameters that do not decay takes no weight decay from the command line. */
+static samba_status name_hyperparameters(samba_trainer *t)
+{
+    static const char decayed[] = "decayed.weight_decay";
+    for (int i = 0; i < samba_session_hyperparameter_count(t->session); i++) {
+        samba_hyperparameter info;
+        SAMBA_TRY(samba_session_hyperparameter(t->session, i, &info));
+        for (int k = 0; k < t->hyperparameter_count && strcmp(info.name, decayed) == 0; k++)
+            if (ends_in(decayed, t->hyperparameters[k].name))
+                t->hyperparameters[k].name = decayed;
+    }
+    return SAMBA_OK;
 }
 
 /* The learning rate as the session has it, which a schedule scales. */
-static samba_status plan_schedule(trainer *t)
+static samba_status plan_schedule(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     t->hyperparameter_count = a->hyperparameter_count;
     memcpy(t->hyperparameters, a->hyperparameters, sizeof a->hyperparameters);
+    SAMBA_TRY(name_hyperparameters(t));
     if (t->at.schedule.kind == SAMBA_LR_CONSTANT && t->at.schedule.warmup_steps == 0)
         return SAMBA_OK;
     for (int i = 0; i < a->hyperparameter_count && !t->lr; i++)
@@ -106,9 +101,9 @@ static samba_status plan_schedule(trainer *t)
     for (int i = 0; i < samba_session_hyperparameter_count(t->session) && !t->lr; i++) {
         samba_hyperparameter info;
         SAMBA_TRY(samba_session_hyperparameter(t->session, i, &info));
-        if (strcmp(info.name, "lr") == 0) {
+        if (strcmp(info.name, "lr") == 0 || ends_in(info.name, "lr")) {
             t->lr = &t->hyperparameters[t->hyperparameter_count++];
-            *t->lr = info;
+            *t->lr = (samba_hyperparameter){"lr", info.value}; /* of all optimizers */
         }
     }
     if (!t->lr)
@@ -120,7 +115,7 @@ static samba_status plan_schedule(trainer *t)
     return SAMBA_OK;
 }
 
-static double scheduled(const trainer *t)
+static double scheduled(const samba_trainer *t)
 {
     const samba_app_schedule *s = &t->at.schedule;
     int64_t step = t->at.steps_done, total = (s->total_steps ? s->total_steps : t->steps) - s->warmup_steps,
@@ -135,7 +130,7 @@ static double scheduled(const trainer *t)
     return s->min_lr + (t->at.base_lr - s->min_lr) * part;
 }
 
-static samba_status open_trainer(trainer *t)
+static samba_status open_trainer(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
@@ -151,7 +146,8 @@ static samba_status open_trainer(trainer *t)
     samba_text folder;
     samba_status status = samba_app_data_folder(t->context, a->data, &folder);
     if (status == SAMBA_OK)
-        status = a->app->data(t->context, folder.data, count, inputs, &t->data);
+        status = a->app->samples ? a->app->samples(t->context, a->app->user, folder.data, count, inputs, &t->data)
+                                 : a->app->data(t->context, folder.data, count, inputs, &t->data);
     samba_text_clear(&folder);
     SAMBA_TRY(status);
     SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
@@ -169,6 +165,8 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(plan_steps(t));
     samba_session_options options = samba_app_session(a);
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
+    if (a->app->started)
+        SAMBA_TRY(a->app->started(t->context, a->app->user, t->session));
     if (a->load)
         SAMBA_TRY(samba_session_load(t->session, a->load));
     t->at.train_count = t->data.train_count;
@@ -184,7 +182,7 @@ static samba_status open_trainer(trainer *t)
     return plan_schedule(t);
 }
 
-static void close_trainer(trainer *t)
+static void close_trainer(samba_trainer *t)
 {
     samba_session_free(t->session);
     samba_tensor_free(t->loss);
@@ -193,14 +191,27 @@ static void close_trainer(trainer *t)
     samba_app_data_free(&t->data);
     samba_plan_free(&t->plan);
     samba_arena_free(&t->arena);
+    json_decref(t->log);
+    json_decref(t->tests_log);
     json_decref(t->epochs);
     json_decref(t->warnings);
     if (t->quiet)
         fclose(t->quiet);
 }
 
+/* Everything behind it would be no number either. `run` goes on all the same, as sessions do, which warn. */
+static samba_status check_loss(const samba_trainer *t, double loss)
+{
+    if (!isnan(loss) || t->arguments->command != SAMBA_APP_TRAIN)
+        return SAMBA_OK;
+    return samba_fail(t->context, SAMBA_ERROR_STATE,
+                      "the loss of step %lld is no number (NaN): the training stops, as no further step can mend it. A smaller "
+                      "--lr, --max-grad-norm or --warmup-steps may keep it from that",
+                      (long long)t->at.steps_done + 1);
+}
+
 /* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches, which the session counts by itself. */
-static samba_status train_step(trainer *t, const int64_t *order, double *loss)
+static samba_status train_step(samba_trainer *t, const int64_t *order, double *loss)
 {
     samba_run_options run = samba_run_defaults();
     run.input_count = t->batches.tensor_count;
@@ -219,34 +230,20 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
         double part;
         run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->hyperparameter_count;
         run.hyperparameters = t->hyperparameters;
-        samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch);
+        SAMBA_TRY(samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch));
         SAMBA_TRY(samba_run(t->session, &run));
         t->hyperparameters_sent = true;
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
         *loss += part / t->plan.graphs[0].grad_accumulation_steps;
     }
-    return SAMBA_OK;
-}
-
-static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss, double seconds, int64_t samples)
-{
-    double rate = (double)samples / seconds;
-    int width = snprintf(NULL, 0, "%lld", (long long)epochs);
-    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f", width, (long long)epoch, (long long)epochs, loss);
-    if (!t->logits)
-        fprintf(t->progress_file, "  perplexity %.2f", exp(loss));
-    fprintf(t->progress_file, "  %.2f s  %.0f samples/s\n", seconds, rate);
-    fflush(t->progress_file);
-    if (t->epochs)
-        json_array_append_new(t->epochs,
-                              json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
+    return check_loss(t, *loss);
 }
 
 /* All have the same weights, so one saves; where each has a part of the optimizer's state, all do. */
-static bool saves(const trainer *t) { return t->replicas.rank == 0 || t->arguments->shard_optimizer; }
+static bool saves(const samba_trainer *t) { return t->replicas.rank == 0 || t->arguments->shard_optimizer; }
 
 /* Checkpoints are due every so many steps, or with each epoch, and after the last step. */
-static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
+static samba_status checkpoint_if_due(samba_trainer *t, bool epoch_ends)
 {
     const samba_app_arguments *a = t->arguments;
     bool due = a->checkpoint_every ? t->at.steps_done % a->checkpoint_every == 0 : epoch_ends;
@@ -255,8 +252,24 @@ static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
                : SAMBA_OK;
 }
 
+/* Behind a step: what is due of lines, tests and checkpoints. */
+static samba_status follow_step(samba_trainer *t, double loss, bool epoch_ends, samba_progress *progress)
+{
+    const samba_app_arguments *a = t->arguments;
+    const int64_t step = t->at.steps_done;
+    const bool logs = a->log_every && step % a->log_every == 0;
+    const bool tests = a->eval_every && step % a->eval_every == 0 && step < t->steps && t->replicas.rank == 0;
+    if (logs || tests)
+        samba_progress_end(progress);
+    if (logs)
+        samba_train_report_step(t, loss);
+    if (tests)
+        SAMBA_TRY(samba_train_evaluate_between(t));
+    return checkpoint_if_due(t, epoch_ends);
+}
+
 /* Over the replicas. */
-static samba_status average(const trainer *t, double *number)
+static samba_status average(const samba_trainer *t, double *number)
 {
     if (t->replicas.size == 1)
         return SAMBA_OK;
@@ -272,7 +285,7 @@ static samba_status average(const trainer *t, double *number)
 }
 
 /* The epoch's steps from `first` on. */
-static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64_t first, int64_t steps)
+static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, int64_t first, int64_t steps)
 {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch, (long long)epochs);
@@ -286,13 +299,14 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
     for (int64_t i = first; status == SAMBA_OK && i < steps; i++) {
         double loss;
         status = train_step(t, t->order + (i * t->replicas.size + t->replicas.rank) * t->step_samples, &loss);
+        samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
+        if (status != SAMBA_OK)
+            break;
         t->at.epoch_loss += loss;
         t->at.steps_done++;
         t->at.updates++;
-        samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
         samba_progress_step(&progress, i + 1, loss);
-        if (status == SAMBA_OK)
-            status = checkpoint_if_due(t, i + 1 == steps);
+        status = follow_step(t, loss, i + 1 == steps, &progress);
     }
     double seconds = samba_seconds() - start;
     samba_progress_end(&progress);
@@ -300,11 +314,11 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
     t->train_seconds += seconds;
     double loss = t->at.epoch_loss / (double)steps;
     SAMBA_TRY(average(t, &loss));
-    report_epoch(t, epoch, epochs, loss, seconds, (steps - first) * t->step_samples * t->replicas.size);
+    samba_train_report_epoch(t, epoch, epochs, loss, seconds, (steps - first) * t->step_samples * t->replicas.size);
     return SAMBA_OK;
 }
 
-static samba_status train(trainer *t)
+static samba_status train(samba_trainer *t)
 {
     int64_t per_epoch = epoch_steps(t), epochs = (t->steps + per_epoch - 1) / per_epoch;
     for (int64_t epoch = t->at.steps_done / per_epoch + 1; epoch <= epochs && t->at.steps_done < t->steps; epoch++) {
@@ -314,134 +328,21 @@ static samba_status train(trainer *t)
     return SAMBA_OK;
 }
 
-static int64_t count_right(const trainer *t, int64_t count)
-{
-    samba_dtype dtype = samba_tensor_dtype(t->logits), label_dtype = samba_tensor_dtype(t->labels);
-    size_t size = samba_dtype_size(dtype);
-    int64_t classes = samba_tensor_shape(t->logits)[1], right = 0;
-    const char *logits = samba_tensor_data(t->logits), *label = samba_tensor_data(t->labels);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t best = 0;
-        for (int64_t k = 1; k < classes; k++)
-            if (samba_load_double(dtype, logits + size * (size_t)(i * classes + k)) >
-                samba_load_double(dtype, logits + size * (size_t)(i * classes + best)))
-                best = k;
-        right += best == samba_load_int64(label_dtype, label + samba_dtype_size(label_dtype) * (size_t)i);
-    }
-    return right;
-}
-
-/* All test samples, the last batch filled up with zeros that are not counted; by the loss, whole batches. */
-static samba_status evaluate(trainer *t)
-{
-    static const char *const forward[] = {"FWD"};
-    samba_run_options run = samba_run_defaults();
-    run.train = false;
-    run.section_type_count = 1;
-    run.section_types = forward;
-    run.input_count = t->batches.tensor_count;
-    run.inputs = t->batches.tensors;
-    run.output_count = 1;
-    run.outputs = t->logits ? &t->logits : &t->loss;
-    for (int64_t i = 0; i < t->tested; i++)
-        t->order[i] = t->data.train_count + i;
-    for (int64_t done = 0; done < t->tested; done += t->batches.batch) {
-        int64_t left = t->tested - done, count = left < t->batches.batch ? left : t->batches.batch;
-        double part = 0;
-        samba_batches_fill(&t->batches, t->order + done, count);
-        SAMBA_TRY(samba_run(t->session, &run));
-        if (t->logits)
-            t->right += count_right(t, count);
-        else
-            SAMBA_TRY(samba_tensor_item(t->loss, &part));
-        t->test_loss += part * (double)count / (double)t->tested;
-    }
-    samba_app_warnings(t->arguments->app->name, t->session, t->warnings, NULL);
-    return SAMBA_OK;
-}
-
-/* Of exchanges with other replicas; nothing where there are none. */
-static samba_status print_exchanges(const trainer *t)
-{
-    const int count = samba_session_exchange_count(t->session);
-    samba_table table;
-    if (count == 0)
-        return SAMBA_OK;
-    samba_table_init(&table, t->context, "rlrrrr");
-    samba_table_row(&table, "section\texchange\tsent\ttime\tbandwidth\thidden");
-    for (int i = 0; i < count; i++) {
-        samba_exchange_info info;
-        char sent[SAMBA_CELL], time[SAMBA_CELL], rate[SAMBA_CELL], hidden[SAMBA_CELL];
-        SAMBA_TRY(samba_session_exchange_info(t->session, i, &info));
-        const double runs = (double)(info.runs > 0 ? info.runs : 1), seconds = info.seconds / runs;
-        snprintf(hidden, sizeof hidden, "%.0f %%", seconds > 0 ? 100 * (1 - info.waited_seconds / info.seconds) : 0);
-        samba_table_row(&table, "%d\t%s\t%s\t%s\t%s\t%s", info.section, info.way, samba_text_bytes(sent, (double)info.bytes),
-                        samba_text_ms(time, 1e3 * seconds),
-                        samba_text_decimal(rate, seconds > 0 ? (double)info.bytes / seconds : 0, "B/s"), hidden);
-    }
-    return samba_table_print(&table, stdout, "");
-}
-
-static json_t *exchanges_json(const trainer *t)
-{
-    json_t *list = json_array();
-    samba_exchange_info info;
-    for (int i = 0; i < samba_session_exchange_count(t->session) && samba_session_exchange_info(t->session, i, &info) == SAMBA_OK;
-         i++)
-        json_array_append_new(list, json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "section", info.section, "way", info.way, "bytes",
-                                              (json_int_t)info.bytes, "runs", (json_int_t)info.runs, "seconds",
-                                              samba_json_number(info.seconds), "waited_seconds",
-                                              samba_json_number(info.waited_seconds)));
-    return list;
-}
-
-static samba_status report(trainer *t)
-{
-    const samba_app_arguments *a = t->arguments;
-    double rate = t->train_seconds > 0
-                      ? (double)((t->at.steps_done - t->first_step) * t->step_samples * t->replicas.size) / t->train_seconds
-                      : 0;
-    double accuracy = 100 * (double)t->right / (double)t->tested;
-    if (!a->json) {
-        if (t->logits)
-            printf("test accuracy %.2f %% (%lld of %lld)", accuracy, (long long)t->right, (long long)t->tested);
-        else
-            printf("test loss %.4f  perplexity %.2f (%lld samples)", t->test_loss, exp(t->test_loss), (long long)t->tested);
-        if (!a->inference)
-            printf("  training %.2f s  %.0f samples/s", t->train_seconds, rate);
-        putchar('\n');
-        return print_exchanges(t);
-    }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef",
-                               a->pef, "isa", samba_session_isa(t->session), "threads", samba_session_threads(t->session),
-                               "batch_size", (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch,
-                               "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested, "train_seconds",
-                               samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
-                               a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
-    if (samba_session_exchange_count(t->session) > 0)
-        json_object_set_new(object, "exchanges", exchanges_json(t));
-    if (t->logits) {
-        json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
-    } else {
-        json_object_set_new(object, "test_loss", samba_json_number(t->test_loss));
-        json_object_set_new(object, "test_perplexity", samba_json_number(exp(t->test_loss)));
-    }
-    return samba_json_print(t->context, object, stdout);
-}
-
 samba_status samba_app_train(const samba_app_run *run)
 {
     const samba_app_arguments *a = run->arguments;
-    trainer t = {.run = run,
-                 .arguments = a,
-                 .context = run->context,
-                 .progress_file = a->json ? stderr : stdout,
-                 .replicas = {.size = 1, .local_size = 1}};
+    samba_trainer t = {.run = run,
+                       .arguments = a,
+                       .context = run->context,
+                       .progress_file = a->json ? stderr : stdout,
+                       .replicas = {.size = 1, .local_size = 1}};
     samba_plan_init(&t.plan, run->context);
     samba_arena_init(&t.arena, run->context);
     if (a->json) {
         t.epochs = json_array();
         t.warnings = json_array();
+        t.log = a->log_every ? json_array() : NULL;
+        t.tests_log = a->eval_every ? json_array() : NULL;
     }
     samba_status status = open_trainer(&t);
     if (status == SAMBA_OK && !a->inference)
@@ -449,10 +350,12 @@ samba_status samba_app_train(const samba_app_run *run)
     const bool first = t.replicas.rank == 0; /* all have the same weights: one tests them */
     if (status == SAMBA_OK && a->save && saves(&t))
         status = samba_session_save(t.session, a->save, true);
+    if (status == SAMBA_OK && first && !a->inference && a->app->trained)
+        status = a->app->trained(t.context, a->app->user, t.session, a->json ? stderr : stdout);
     if (status == SAMBA_OK && first)
-        status = evaluate(&t);
+        status = samba_train_evaluate(&t);
     if (status == SAMBA_OK && first)
-        status = report(&t);
+        status = samba_train_report(&t);
     close_trainer(&t);
     return status;
 }

@@ -170,6 +170,11 @@ samba_status samba_file_read_start(samba_context *context, const char *path, siz
                                    size_t *whole);
 samba_status samba_make_directories(samba_context *context, const char *path);
 
+/* ---- plugins (base/plugin.c) ---- */
+/* The library libsambaflow-NAME.so, which stays loaded, `global` with its names seen by all; NULL, and why, where it is not to be
+ * had. */
+void *samba_plugin_open(const char *name, bool global, char *reason, size_t size);
+
 /* ---- the machine (base/host.c) ---- */
 double samba_seconds(void);                         /* a clock that only goes forward */
 void samba_processor_name(char *name, size_t size); /* what the processor calls itself; "" where nothing tells */

@@ -88,7 +88,8 @@ bool samba_cli_rates_take(const char *text, double *flops, double *memory);
 /* As the option takes it. */
 const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
 int samba_cli_compile(int argc, char **argv);     /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
-int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm compile or save; the exit status */
+int samba_cli_prepare(int argc, char **argv);     /* cli/prepare.c: sambaflow prepare ...; the exit status */
+int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm COMMAND ...; the exit status */
 int samba_cli_lm_generate(int argc, char **argv); /* lm_generate.c; argv[0] is "generate" */
 int samba_cli_lm_chat(int argc, char **argv);     /* lm_chat.c; argv[0] is "chat" */
 /* cli/compile_text.c: a forward graph's text; its nodes in `graph`, which has its inputs, and the values of its outputs and

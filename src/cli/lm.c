@@ -4,75 +4,13 @@
  * with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
  * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
  * where they are not float32 they are converted beside the PEF. */
-#include "cli/cli.h"
 #include "cli/lm.h"
 #include "data/data.h"
-#include <sambaflow/lm.h>
 
 #include <string.h>
 
-typedef struct job {
-    samba_context *context;
-    const char *folder;
-    samba_lm *lm;
-    samba_lm_info info;
-    int64_t length;
-    bool inference, logits, attention_mask, position_ids, document_ids, no_dropout;
-    samba_cli_tuning tuning;
-} job;
-
-static const char *check(const void *settings)
-{
-    job *j = *(job *const *)settings;
-    if (j->info.max_positions && j->length > j->info.max_positions)
-        return "--length: the model has learned fewer positions";
-    if (!j->inference && !j->tuning.rank && !j->tuning.adapter_count && j->tuning.base_count)
-        return "--base freezes all weights: give --lora-rank to train adapters, or --inference";
-    return samba_cli_tuning_check(&j->tuning, j->context, j->lm);
-}
-
-static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
-{
-    const job *j = *(job *const *)settings;
-    const struct {
-        const char *name;
-        bool wanted;
-        int64_t classes;
-    } all[] = {{"input_ids", true, j->info.vocab_size},
-               {"labels", !j->inference, j->info.vocab_size},
-               {"attention_mask", j->attention_mask, 2},
-               {"position_ids", j->position_ids, j->length},
-               {"document_ids", j->document_ids, j->length}};
-    int count = 0;
-    for (int i = 0; i < SAMBA_COUNT(all); i++)
-        if (all[i].wanted)
-            inputs[count++] = (samba_app_input){all[i].name, SAMBA_INT64, 2, {batch, j->length}, all[i].classes};
-    return count;
-}
-
-static void build(samba_graph *graph, const void *settings)
-{
-    const job *j = *(job *const *)settings;
-    samba_lm_options options = samba_lm_defaults();
-    samba_value input_ids = samba_input(graph, "input_ids");
-    options.no_dropout = j->no_dropout || j->inference;
-    samba_cli_tuning_apply(&j->tuning, &options);
-    if (j->attention_mask)
-        options.attention_mask = samba_input(graph, "attention_mask");
-    if (j->position_ids)
-        options.position_ids = samba_input(graph, "position_ids");
-    if (j->document_ids)
-        options.document_ids = samba_input(graph, "document_ids");
-    samba_value labels = j->inference ? (samba_value){0} : samba_input(graph, "labels");
-    samba_value logits = samba_lm_logits(j->lm, graph, input_ids, &options);
-    if (!j->inference)
-        samba_loss(graph, "loss", samba_lm_loss(logits, labels));
-    if (j->inference || j->logits)
-        samba_output(graph, "logits", logits);
-}
-
 /* NAME.safetensors beside NAME.pef, where a session cannot take the folder as it is. */
-static samba_status convert_weights(job *j, const char *pef, char path[PATH_MAX + 32])
+static samba_status convert_weights(samba_lm_command *j, const char *pef, char path[PATH_MAX + 32])
 {
     samba_tensor_list list;
     size_t length = strlen(pef);
@@ -89,7 +27,7 @@ static samba_status convert_weights(job *j, const char *pef, char path[PATH_MAX 
 
 static samba_status tell_weights(samba_context *context, void *user, const char *pef, FILE *out)
 {
-    job *j = user;
+    samba_lm_command *j = user;
     char path[PATH_MAX + 32];
     if (!j->info.has_weights)
         return SAMBA_OK;
@@ -107,7 +45,7 @@ static samba_status tell_weights(samba_context *context, void *user, const char 
 /* ---- the command ---- */
 
 /* The model is needed before its options are understood; the application's parser sees all of them again. */
-static void peek(job *j, int argc, char **argv)
+static void peek(samba_lm_command *j, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
         j->inference |= strcmp(argv[i], "--inference") == 0;
@@ -118,8 +56,7 @@ static void peek(job *j, int argc, char **argv)
     }
 }
 
-/* The last part of the folder's path. */
-static void take_name(const char *path, char name[SAMBA_CLI_NAME])
+void samba_cli_lm_name(const char *path, char name[SAMBA_CLI_NAME])
 {
     size_t end = path ? strlen(path) : 0, begin;
     while (end > 1 && path[end - 1] == '/')
@@ -131,7 +68,7 @@ static void take_name(const char *path, char name[SAMBA_CLI_NAME])
         snprintf(name, SAMBA_CLI_NAME, "lm");
 }
 
-static int compile(job *j, int argc, char **argv)
+static int compile(samba_lm_command *j, int argc, char **argv)
 {
     char name[SAMBA_CLI_NAME];
     const char *seen[1];
@@ -153,18 +90,18 @@ static int compile(job *j, int argc, char **argv)
         {.name = "no-dropout", .help = "No dropout, whatever rates the config has", .flag = &j->no_dropout},
     };
     samba_cli_tuning_options(&j->tuning, options + 7);
-    take_name(j->folder, name);
+    samba_cli_lm_name(j->folder, name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
                      .description =
                          "sambaflow lm compile --model FOLDER: makes a PEF of a language model by its config.json. Run "
                          "and train it with --load FOLDER.",
-                     .model = build,
+                     .model = samba_cli_lm_build,
                      .settings = &j,
                      .option_count = SAMBA_COUNT(options),
                      .options = options,
-                     .check = check,
-                     .inputs = fill_inputs,
+                     .check = samba_cli_lm_check,
+                     .inputs = samba_cli_lm_inputs,
                      .batch_size = 1,
                      .num_epochs = 1,
                      .optimizer = samba_adamw(5e-5),
@@ -173,7 +110,7 @@ static int compile(job *j, int argc, char **argv)
     return samba_app_main(argc, argv, &app);
 }
 
-static samba_status prepare(job *j)
+static samba_status prepare(samba_lm_command *j)
 {
     if (!j->folder)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: which model? Give its folder by --model FOLDER");
@@ -182,8 +119,8 @@ static samba_status prepare(job *j)
 }
 
 /* Options with a path each: `values` of those that are given. */
-static samba_status take_paths(job *j, const char *command, int argc, char **argv, int count, const char *const *names,
-                               const char **values)
+static samba_status take_paths(samba_lm_command *j, const char *command, int argc, char **argv, int count,
+                               const char *const *names, const char **values)
 {
     for (int i = 2; i < argc; i++) {
         int k = 0;
@@ -198,7 +135,7 @@ static samba_status take_paths(job *j, const char *command, int argc, char **arg
 }
 
 /* sambaflow lm save: weights that run --save has written, as a folder. */
-static samba_status save(job *j, int argc, char **argv)
+static samba_status save(samba_lm_command *j, int argc, char **argv)
 {
     static const char *const names[] = {"--model", "--load", "--to"};
     const char *values[SAMBA_COUNT(names)] = {NULL};
@@ -214,7 +151,7 @@ static samba_status save(job *j, int argc, char **argv)
 }
 
 /* sambaflow lm merge: adapters in the model's weights, as a folder. */
-static samba_status merge(job *j, int argc, char **argv)
+static samba_status merge(samba_lm_command *j, int argc, char **argv)
 {
     static const char *const names[] = {"--model", "--adapter", "--to"};
     const char *values[SAMBA_COUNT(names)] = {NULL};
@@ -229,20 +166,21 @@ static samba_status merge(job *j, int argc, char **argv)
     return status;
 }
 
-static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
+static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, int *result)
 {
     const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
-    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0 && strcmp(command, "merge") != 0)
+    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "train") != 0 && strcmp(command, "save") != 0 &&
+        strcmp(command, "merge") != 0)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm: expected a command, compile, save, merge, generate or chat, given '%s'", command);
+                          "lm: expected a command, compile, train, save, merge, generate or chat, given '%s'", command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)
         return save(j, argc, argv);
     if (!asks && strcmp(command, "merge") == 0)
         return merge(j, argc, argv);
-    *result = compile(j, argc, argv);
+    *result = strcmp(command, "train") == 0 ? samba_cli_lm_train(j, argc, argv) : compile(j, argc, argv);
     return SAMBA_OK;
 }
 
@@ -252,7 +190,7 @@ int samba_cli_lm(int argc, char **argv)
         return samba_cli_lm_generate(argc - 2, argv + 2);
     if (argc > 2 && strcmp(argv[2], "chat") == 0)
         return samba_cli_lm_chat(argc - 2, argv + 2);
-    job j = {.length = 128};
+    samba_lm_command j = {.length = 128};
     samba_cli_tuning_init(&j.tuning);
     bool asks = false;
     int result = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options of lm generate and lm chat: one table, which says whose each is; and how both begin: model, tokenizer, generator. */
+ * The options of lm generate and lm chat: one table, which says whose each is; and how both begin: model, tokenizer, generator.
+ */
 #include "cli/lm_text.h"
 
 #include <string.h>

@@ -53,6 +53,8 @@ int main(int argc, char **argv)
         return samba_cli_compile(argc, argv);
     if (argc > 1 && strcmp(argv[1], "lm") == 0)
         return samba_cli_lm(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "prepare") == 0)
+        return samba_cli_prepare(argc, argv);
     samba_cli_parse(argc, argv, &arguments);
     samba_context *context;
     if (samba_context_new(NULL, &context) != SAMBA_OK) {

@@ -42,8 +42,9 @@ static const samba_option_row rows[] = {
      INT_AT(a.shard_optimizer, 1, 1000000)},
     {I, "verbose", NULL, "List every stage, tensor and hyperparameter", FLAG_AT(a.verbose), .letter = 'v'},
     {.help = "run, and report where it says so:"},
-    {R, "input", "NAME=FILE", "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", OTHER(take_input),
-     .letter = 'i'},
+    {R, "input", "NAME=FILE",
+     "Read an input from .npy, .npz, .safetensors, IDX, .hdf5 or FILE.hdf5:DATASET; those not given are random",
+     OTHER(take_input), .letter = 'i'},
     {R | PAGE | TUNE | X, "output", "NAME=FILE",
      "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune, export: -o FILE is "
      "the file to write (PEF.html, PEF.tune, PEF.onnx)",
@@ -375,7 +376,8 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile MODEL.onnx|MODEL.graph",
+        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile "
+        "MODEL.onnx|MODEL.graph\nlm compile|save\nprepare",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "

@@ -81,6 +81,41 @@ static samba_status read_single(samba_context *context, samba_status (*read)(sam
     return status;
 }
 
+/* FILE.hdf5 or FILE.hdf5:DATASET; where `dataset` begins, or NULL for a path that is none of these. */
+static bool is_hdf5(const char *path, const char **dataset)
+{
+    static const char *const endings[] = {".hdf5", ".h5"};
+    *dataset = NULL;
+    for (int i = 0; i < SAMBA_COUNT(endings); i++) {
+        if (ends_with(path, endings[i]))
+            return true;
+        char marked[8];
+        snprintf(marked, sizeof marked, "%s:", endings[i]);
+        for (const char *at = path; (at = strstr(at, marked)); at++)
+            *dataset = at + strlen(marked);
+        if (*dataset)
+            return true;
+    }
+    return false;
+}
+
+static samba_status read_hdf5(samba_context *context, const char *path, const char *dataset, const char *name,
+                              samba_tensor_list *list)
+{
+    samba_text file;
+    SAMBA_TRY(samba_tensor_list_new(context, 1, list));
+    size_t length = dataset ? (size_t)(dataset - path) - 1 : strlen(path);
+    samba_status status = samba_text_begin(&file, context, "%.*s", (int)length, path);
+    if (status == SAMBA_OK)
+        status = samba_hdf5_read(context, file.data, dataset ? dataset : name, &list->tensors[0]);
+    if (status == SAMBA_OK)
+        status = samba_tensor_set_name(list->tensors[0], name);
+    samba_text_clear(&file);
+    if (status != SAMBA_OK)
+        samba_tensor_list_free(context, list);
+    return status;
+}
+
 samba_status samba_tensors_read(samba_context *context, const char *path, const char *name, samba_tensor_list *list)
 {
     SAMBA_NEED(NULL, context);
@@ -89,6 +124,11 @@ samba_status samba_tensors_read(samba_context *context, const char *path, const 
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no %s",
                           path ? "place for the list" : "path");
     *list = (samba_tensor_list){0};
+    const char *dataset;
+    if (is_hdf5(path, &dataset) && !name)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no name: which dataset of %s?", path);
+    if (is_hdf5(path, &dataset))
+        return read_hdf5(context, path, dataset, name, list);
     if (ends_with(path, ".npz"))
         return samba_npz_read(context, path, list);
     if (ends_with(path, ".safetensors"))
@@ -100,6 +140,7 @@ samba_status samba_tensors_read(samba_context *context, const char *path, const 
             return read_single(context, samba_idx_read, path, name, list);
     return samba_fail(
         context, SAMBA_ERROR_ARGUMENT,
-        "%s: no known ending; tensors are read from .npy, .npz, .safetensors, .idx and -ubyte files, the last two also with .gz",
+        "%s: no known ending; tensors are read from .npy, .npz, .safetensors, .hdf5, .h5, .idx and -ubyte files, the last two "
+        "also with .gz",
         path);
 }

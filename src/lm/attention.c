@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention of a decoder: its projections in one of three layouts, norms of queries and keys, rotary positions, which tokens see
- * which, and scores that may be bounded. Between what turns queries and keys and what attends, a step has its cache (step.c). Masks and angles are made anew in each layer: equal nodes of a graph are one. */
+ * which, and scores that may be bounded. Between what turns queries and keys and what attends, a step has its cache (step.c).
+ * Masks and angles are made anew in each layer: equal nodes of a graph are one. */
 #include "graph/graph.h"
 #include "lm/lm.h"
 

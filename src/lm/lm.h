@@ -180,8 +180,8 @@ typedef struct samba_lm_build {
     const samba_lm_shape *m;
     samba_lm_options options;
     int64_t batch, length;
-    /* of a step (step.c): where each sequence's tokens begin and how many count, (batch); what the cache holds, and how many tokens
-     * come at once at most. capacity 0: whole sequences, and no cache */
+    /* of a step (step.c): where each sequence's tokens begin and how many count, (batch); what the cache holds, and how many
+     * tokens come at once at most. capacity 0: whole sequences, and no cache */
     samba_value start, count;
     int64_t capacity, chunk;
     bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
@@ -207,8 +207,8 @@ samba_status samba_lm_check_sampling(samba_context *context, const samba_samplin
 /* generator.c */
 samba_context *samba_generator_context(const samba_generator *generator);
 int64_t samba_generator_vocab(const samba_generator *generator);
-/* generate.c: samba_generate, which tells `visit`, if there is one, of each new token and whether its sequence has an end with it;
- * id -1: the end alone. It may say that there is one. */
+/* generate.c: samba_generate, which tells `visit`, if there is one, of each new token and whether its sequence has an end with
+ * it; id -1: the end alone. It may say that there is one. */
 typedef samba_status samba_lm_visit(void *user, int64_t sequence, int32_t id, samba_generation_end *end);
 samba_status samba_lm_generate(samba_generator *generator, const samba_generation_options *options, samba_lm_visit *visit,
                                void *user, samba_generation_end *ends);

@@ -3,9 +3,9 @@
  * Attention of new tokens over a cache of keys and values, as generating text makes it: the positions of the tokens come with
  * the run, not with the graph, so that one graph serves every length.
  *
- * A cache of C slots is used as a ring of the first `slots`: the key of position p lies in slot p mod slots. Query i of sequence b
- * stands at position t = start[b] + i. It sees position p where 0 <= p <= t and p > t - window; without a window, or where it is
- * wider than the ring, p > t - slots. So one rule serves caches that hold everything, for which slots is never reached, and
+ * A cache of C slots is used as a ring of the first `slots`: the key of position p lies in slot p mod slots. Query i of sequence
+ * b stands at position t = start[b] + i. It sees position p where 0 <= p <= t and p > t - window; without a window, or where it
+ * is wider than the ring, p > t - slots. So one rule serves caches that hold everything, for which slots is never reached, and
  * caches that hold a window: what N new tokens write over is out of everyone's sight if slots >= window + N - 1.
  *
  * It has no gradient: training sees whole sequences, for which there is attention. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The launch that this process belongs to. The library for the MPI that has started it (launch.c) is loaded; without one none is.
- * It is found beside the library or program that has this code, in a folder sambaflow there, where it was installed, or where the
- * system looks for libraries.
+ * The launch that this process belongs to. The plugin for the MPI that has started it (launch.c) is loaded; without one none is.
  *
  * A process that ends with an error ends all: the others would wait for it for ever. A child that it has forked is no replica:
  * MPI belongs to the process that has begun it, whose end is not the child's to tell. */
-#define _GNU_SOURCE /* dladdr, sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/null.h"
 #include "parallel/replicas.h"
 
@@ -35,41 +33,6 @@ void samba_world_unlock(void)
 {
     talks = false;
     pthread_mutex_unlock(&talking);
-}
-
-/* The folder of the library or program that has this code, with the '/' behind it; "" where nobody knows. */
-static void own_folder(char *folder, size_t size)
-{
-    Dl_info info;
-    const char *slash =
-        dladdr((void *)(uintptr_t)&samba_world_find, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
-    snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - info.dli_fname) : 0, slash ? info.dli_fname : "");
-}
-
-/* SAMBAFLOW_PLUGINS names the only folder to look into. */
-static void *load(const char *name, char *reason, size_t size)
-{
-    char folder[1024], path[1200];
-    const char *named = getenv("SAMBAFLOW_PLUGINS");
-    own_folder(folder, sizeof folder);
-    const struct place_of_plugin {
-        const char *folder, *ending;
-    } places[] = {{folder, ""}, {folder, "sambaflow/"}, {SAMBA_PLUGINS, "/"}, {"", ""}}, only = {named, "/"};
-    reason[0] = '\0';
-    for (int i = 0; i < (named ? 1 : SAMBA_COUNT(places)); i++) {
-        const struct place_of_plugin *at = named ? &only : &places[i];
-        if (i < 2 && !named && !folder[0])
-            continue;
-        snprintf(path, sizeof path, "%s%slibsambaflow-mpi-%s.so", at->folder, at->ending, name);
-        /* Open MPI loads parts of its own, which look for its names among all */
-        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        if (library)
-            return library;
-        const char *error = dlerror();
-        if (error && (!reason[0] || !strstr(error, "No such file")))
-            snprintf(reason, size, "%s", error);
-    }
-    return NULL;
 }
 
 /* MPI wants to end with the process, and without it where the process fails. MPICH's end calls exit itself, from within whatever
@@ -130,9 +93,11 @@ static samba_status find_sharers(samba_context *context)
 
 static samba_status open_world(samba_context *context, const samba_launch *launch)
 {
-    char reason[512];
+    char reason[512], name[64];
     samba_network_facts facts = {.rank = 0};
-    void *library = load(launch->mpi, reason, sizeof reason);
+    snprintf(name, sizeof name, "mpi-%s", launch->mpi);
+    /* Open MPI loads parts of its own, which look for its names among all */
+    void *library = samba_plugin_open(name, true, reason, sizeof reason);
     if (!library)
         return samba_fail(
             context, SAMBA_ERROR_UNSUPPORTED,

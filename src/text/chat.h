@@ -4,15 +4,16 @@
  *
  *   text -> chat_lex.c: tokens -> chat_parse.c, chat_expression.c: a tree -> chat_run.c: statements, chat_evaluate.c: expressions
  *
- * over values, which are Python's: chat_value.c has what they are and are worth, chat_show.c their texts, chat_access.c their parts,
- * chat_iterate.c and chat_loop.c how they are walked over; chat_method.c and chat_case.c the methods of texts and dicts, chat_filter.c,
- * chat_filter_list.c, chat_test.c and chat_global.c what templates call by name, which chat_call.c does; chat_json.c JSON.
+ * over values, which are Python's: chat_value.c has what they are and are worth, chat_show.c their texts, chat_access.c their
+ * parts, chat_iterate.c and chat_loop.c how they are walked over; chat_method.c and chat_case.c the methods of texts and dicts,
+ * chat_filter.c, chat_filter_list.c, chat_test.c and chat_global.c what templates call by name, which chat_call.c does;
+ * chat_json.c JSON.
  *
  * What this subset has, gives Jinja's text or is Jinja's error. What it does not have is UNSUPPORTED, by name and line.
  *
  * Ownership: the tree lies in the template's arena and never changes. All that a rendering makes lies in the arena of its
- * samba_chat_run, bounded in size. Steps are counted over nodes and bytes, and depth over calls. Values never change once they are
- * made, but for namespaces, loops and iterators, so copying one is copying the struct. */
+ * samba_chat_run, bounded in size. Steps are counted over nodes and bytes, and depth over calls. Values never change once they
+ * are made, but for namespaces, loops and iterators, so copying one is copying the struct. */
 #ifndef SAMBA_TEXT_CHAT_H
 #define SAMBA_TEXT_CHAT_H
 
@@ -276,7 +277,7 @@ typedef enum samba_chat_op { /* of a node: expressions */
                              SAMBA_CHAT_GENERATION,
                              SAMBA_CHAT_BREAK,
                              SAMBA_CHAT_CONTINUE,
-                             SAMBA_CHAT_TARGET_ATTRIBUTE /* of a namespace; kids: none; text: the namespace, names[0]: the attribute */
+                             SAMBA_CHAT_TARGET_ATTRIBUTE /* of the namespace `text`: names[0] */
 } samba_chat_op;
 
 typedef enum samba_chat_sign {

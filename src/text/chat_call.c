@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of what has a row: a function, a method, a filter or a test. Arguments are bound to the names that the row lists, by place or
- * by name, as Python does. */
+ * Calls of what has a row: a function, a method, a filter or a test. Arguments are bound to the names that the row lists, by
+ * place or by name, as Python does. */
 #include "text/chat.h"
 
 const samba_chat_row *samba_chat_row_find(const samba_chat_row *rows, int count, samba_str name)
@@ -72,12 +72,26 @@ samba_status samba_chat_call_row(samba_chat_run *w, const samba_chat_row *row, s
     return status;
 }
 
+/* A safe text's methods give safe texts, for which they may escape their arguments. */
+static samba_status call_method(samba_chat_run *w, const samba_chat_method *method, const samba_chat_call *call,
+                                samba_chat_value *value)
+{
+    SAMBA_TRY(samba_chat_call_row(w, method->row, method->self, call, value));
+    if (method->self.kind != SAMBA_CHAT_TEXT || !method->self.marked)
+        return SAMBA_OK;
+    const bool listed = value->kind == SAMBA_CHAT_LIST || value->kind == SAMBA_CHAT_TUPLE;
+    if (listed || (value->kind == SAMBA_CHAT_TEXT && call->count > 0))
+        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "\"%s\" of a safe text is not supported", method->row->name);
+    value->marked = value->kind == SAMBA_CHAT_TEXT;
+    return SAMBA_OK;
+}
+
 samba_status samba_chat_invoke(samba_chat_run *w, samba_chat_value function, const samba_chat_call *call, samba_chat_value *value)
 {
     if (function.kind == SAMBA_CHAT_FUNCTION)
         return samba_chat_call_row(w, function.function, samba_chat_none(), call, value);
     if (function.kind == SAMBA_CHAT_METHOD)
-        return samba_chat_call_row(w, function.method->row, function.method->self, call, value);
+        return call_method(w, function.method, call, value);
     if (function.kind == SAMBA_CHAT_MACRO)
         return samba_chat_call_macro(w, function.macro, call, value);
     if (function.kind == SAMBA_CHAT_LOOP)

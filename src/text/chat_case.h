@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Characters whose capital letters are several (Unicode's SpecialCasing, as Python 3.11 has it), by their codes: the letter, and its
- * upper case and title case of up to three characters, 0 for fewer. Made by asking Python for each character. */
+ * Characters whose capital letters are several (Unicode's SpecialCasing, as Python 3.11 has it), by their codes: the letter, and
+ * its upper case and title case of up to three characters, 0 for fewer. Made by asking Python for each character. */
 #ifndef SAMBA_TEXT_CHAT_CASE_H
 #define SAMBA_TEXT_CHAT_CASE_H
 

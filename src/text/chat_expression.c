@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Expressions of a template, by recursive descent. From the loosest to the tightest: a if b else c; or; and; not; comparisons; + -;
- * ~; * / // %; **; signs; what follows a value: .name [item] (arguments); behind these |filter and is test. A filter or a test that
- * the subset has not is refused here. */
+ * Expressions of a template, by recursive descent. From the loosest to the tightest: a if b else c; or; and; not; comparisons; +
+ * -; ~; * / // %; **; signs; what follows a value: .name [item] (arguments); behind these |filter and is test. A filter or a
+ * test that the subset has not is refused here. */
 #include "text/chat.h"
 
 static samba_status parse_or(samba_chat_parser *p, samba_chat_node **node);

@@ -214,11 +214,25 @@ static samba_status key_of(samba_chat_run *w, samba_chat_value item, samba_chat_
     return samba_chat_cased(w, text, SAMBA_CHAT_LOWER, key);
 }
 
-static samba_status no_lists_of_attributes(samba_chat_run *w, samba_chat_value attribute)
+/* The keys by each of the attributes in "a,b" or by an item itself, as a list: equal parts of lists are not ordered. */
+static samba_status keys_of(samba_chat_run *w, samba_chat_value item, samba_chat_value attributes, bool cased,
+                            samba_chat_value *keys)
 {
-    if (attribute.kind == SAMBA_CHAT_TEXT && attribute.text.size > 0 && memchr(attribute.text.data, ',', attribute.text.size))
-        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "sorting by several attributes is not supported");
-    return SAMBA_OK;
+    samba_chat_list *list;
+    samba_chat_value key;
+    SAMBA_TRY(samba_chat_list_new(w, &list));
+    *keys = (samba_chat_value){.kind = SAMBA_CHAT_LIST, .list = list};
+    const bool text = attributes.kind == SAMBA_CHAT_TEXT;
+    for (samba_str rest = text ? attributes.text : samba_str_of("", 0);;) {
+        const char *comma = rest.size > 0 ? memchr(rest.data, ',', rest.size) : NULL;
+        const size_t size = comma ? (size_t)(comma - rest.data) : rest.size;
+        const samba_chat_value one = text ? samba_chat_text_of(samba_str_of(rest.data, size)) : attributes;
+        SAMBA_TRY(key_of(w, item, one, cased, &key));
+        SAMBA_TRY(samba_chat_list_add(w, list, key));
+        if (!comma)
+            return SAMBA_OK;
+        rest = samba_str_of(rest.data + size + 1, rest.size - size - 1);
+    }
 }
 
 /* Merges two runs of pairs (key, item), `from` to `middle` and `middle` to `end`; equal ones stay in their order. */
@@ -255,17 +269,19 @@ static samba_status sort(samba_chat_run *w, samba_chat_pair *pairs, int64_t coun
     return SAMBA_OK;
 }
 
-/* Items with keys, sorted, as a list. */
-static samba_status sorted(samba_chat_run *w, const samba_chat_list *items, samba_chat_value attribute, bool cased, bool down,
-                           samba_chat_value *result)
+typedef samba_status make_key(samba_chat_run *w, samba_chat_value item, samba_chat_value attribute, bool cased,
+                              samba_chat_value *key);
+
+/* Items by their keys, sorted, as a list. */
+static samba_status sorted(samba_chat_run *w, const samba_chat_list *items, make_key *key, samba_chat_value attribute, bool cased,
+                           bool down, samba_chat_value *result)
 {
     samba_chat_pair *pairs;
     samba_chat_list *list;
-    SAMBA_TRY(no_lists_of_attributes(w, attribute));
     SAMBA_TRY(samba_chat_room(w, (size_t)(items->count + 1) * sizeof *pairs, &pairs));
     for (int64_t i = 0; i < items->count; i++) {
         pairs[i].value = items->items[i];
-        SAMBA_TRY(key_of(w, items->items[i], attribute, cased, &pairs[i].key));
+        SAMBA_TRY(key(w, items->items[i], attribute, cased, &pairs[i].key));
     }
     SAMBA_TRY(sort(w, pairs, items->count, down));
     SAMBA_TRY(samba_chat_list_new(w, &list));
@@ -281,7 +297,7 @@ FILTER(sort_filter)
     SAMBA_TRY(samba_chat_take_bool(w, a[0], &down));
     SAMBA_TRY(samba_chat_take_bool(w, a[1], &cased));
     SAMBA_TRY(samba_chat_listed(w, self, &list));
-    return sorted(w, list, a[2], cased, down, result);
+    return sorted(w, list, keys_of, a[2], cased, down, result);
 }
 
 FILTER(dictsort)
@@ -298,7 +314,7 @@ FILTER(dictsort)
     if (self.kind != SAMBA_CHAT_DICT)
         return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "dictsort is of a dict, and not of %s", samba_chat_type(self));
     SAMBA_TRY(samba_chat_listed(w, (samba_chat_value){.kind = SAMBA_CHAT_ITEMS, .dict = self.dict}, &list));
-    return sorted(w, list, samba_chat_int(value), cased, down, result);
+    return sorted(w, list, key_of, samba_chat_int(value), cased, down, result);
 }
 
 FILTER(unique)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walking over values. An iterator is Python's generator: filters such as map and select make one, which computes an item when it is
- * asked for, and which is over once it was walked over. */
+ * Walking over values. An iterator is Python's generator: filters such as map and select make one, which computes an item when
+ * it is asked for, and which is over once it was walked over. */
 #include "text/chat.h"
 
 samba_status samba_chat_iterate(samba_chat_run *w, samba_chat_value v, samba_chat_value *iterator)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A template's text as tokens: data, and between {{ }} and {% %} names, texts, numbers and signs. White space goes here: that beside
- * a - in a delimiter, the newline behind a block (trim_blocks), the blanks of a line before one (lstrip_blocks), and the one newline
- * at the template's end. Comments go, and {% raw %} becomes data. */
+ * A template's text as tokens: data, and between {{ }} and {% %} names, texts, numbers and signs. White space goes here: that
+ * beside a - in a delimiter, the newline behind a block (trim_blocks), the blanks of a line before one (lstrip_blocks), and the
+ * one newline at the template's end. Comments go, and {% raw %} becomes data. */
 #include "text/chat.h"
 
 #include <stdlib.h>

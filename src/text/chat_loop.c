@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A {% for %} and the name `loop` within it. Items are taken one by one, and a condition is asked when its item is: it may tell of what
- * the loop has changed before. Reading ahead happens only for those parts of `loop` that need it. */
+ * A {% for %} and the name `loop` within it. Items are taken one by one, and a condition is asked when its item is: it may tell
+ * of what the loop has changed before. Reading ahead happens only for those parts of `loop` that need it. */
 #include "text/chat.h"
 
 /* The next item that the loop's condition takes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of texts, dicts, lists and loops, as Python has them. Those that change their value do not exist for templates; those of
- * Python that are not here are refused by name. */
+ * Methods of texts, dicts, lists and loops, as Python has them. Those that change their value do not exist for templates; those
+ * of Python that are not here are refused by name. */
 #define _GNU_SOURCE /* memmem */
 #include "text/chat.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signs between values: arithmetic as Python has it on whole numbers of 64 bits and floats, + and * of texts and lists, comparisons.
- * What exceeds 64 bits is refused. */
+ * Signs between values: arithmetic as Python has it on whole numbers of 64 bits and floats, + and * of texts and lists,
+ * comparisons. What exceeds 64 bits is refused. */
 #include "text/chat.h"
 
 #include <math.h>

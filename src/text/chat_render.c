@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rendering a conversation: the variables of a template as transformers gives them, and the text with its spans for the caller. */
+ * Rendering a conversation: the variables of a template as transformers gives them, and the text with its spans for the caller.
+ * */
 #include "text/chat.h"
 
 #include "base/null.h"

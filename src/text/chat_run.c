@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statements of a template, which write its text. There is one text: what macros, {% set %} blocks and {% filter %} blocks write is
- * taken from its end again. Loops, macros, `with` and captured blocks have scopes of their own; {% if %} has none. */
+ * Statements of a template, which write its text. There is one text: what macros, {% set %} blocks and {% filter %} blocks write
+ * is taken from its end again. Loops, macros, `with` and captured blocks have scopes of their own; {% if %} has none. */
 #include "text/chat.h"
 
 /* ---- scopes ---- */
@@ -143,7 +143,7 @@ static samba_status run_for(samba_chat_run *w, const samba_chat_node *node)
     samba_chat_scope *outer = w->scope;
     samba_chat_value iterated, iterator;
     samba_chat_loop *loop;
-    bool more, any = false;
+    bool more, any = false, whole = false; /* an iteration came to its end: as Jinja has it, else is for loops that have none */
     SAMBA_TRY(samba_chat_evaluate(w, node->kids.nodes[1], &iterated));
     w->line = node->line;
     SAMBA_TRY(samba_chat_iterate(w, iterated, &iterator));
@@ -162,12 +162,13 @@ static samba_status run_for(samba_chat_run *w, const samba_chat_node *node)
         SAMBA_TRY(samba_chat_assign(w, node->kids.nodes[0], loop->item));
         SAMBA_TRY(samba_chat_execute(w, &node->bodies[0]));
         const bool breaks = w->way == SAMBA_CHAT_BREAKS;
+        whole = whole || w->way == SAMBA_CHAT_GOES_ON;
         w->way = SAMBA_CHAT_GOES_ON;
         if (breaks)
             break;
     }
     w->scope = outer;
-    if (any || node->body_count == 1)
+    if (whole || node->body_count == 1)
         return SAMBA_OK;
     SAMBA_TRY(enter(w, outer));
     SAMBA_TRY(samba_chat_execute(w, &node->bodies[1]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts of values: as {{ }} prints them (Python's str), and as they stand within lists (Python's repr). Texts that grow by joining at
- * their end are joined in place, so a template that gathers its text in a variable takes time in proportion to it. */
+ * Texts of values: as {{ }} prints them (Python's str), and as they stand within lists (Python's repr). Texts that grow by
+ * joining at their end are joined in place, so a template that gathers its text in a variable takes time in proportion to it. */
 #include "text/chat.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values of a template: what they are worth in a condition, which are equal, how they are ordered; lists and dicts that grow while
- * they are made; and what a rendering counts: steps, depth, memory. */
+ * Values of a template: what they are worth in a condition, which are equal, how they are ordered; lists and dicts that grow
+ * while they are made; and what a rendering counts: steps, depth, memory. */
 #include "text/chat.h"
 
 #include <math.h>

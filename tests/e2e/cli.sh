@@ -217,6 +217,37 @@ refuses "no such precision" 64 "fp32" "$logreg" compile --precision fp8
 does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
 
 does "go on after NaN" "became nan" "$logreg" run -p "$pef" --data "$data" --lr 1e6 --weight-decay 1e6 --num-epochs 1 --json
+refuses "train: NaN" 1 "the loss of step 2 is no number (NaN): the training stops" "$logreg" train -b 100 -p nan.pef \
+    --data "$data" --lr 1e38 --num-epochs 1
+does "train: compile and run" "test accuracy" "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 5 --lr 0.02 \
+    --save whole.safetensors
+does "train: compile alone" "two.pef" "$logreg" compile -b 100 -p two.pef --lr 0.02
+does "train: the same in two commands" "test accuracy" "$logreg" run -p two.pef --data "$data" --num-iterations 5 \
+    --save two.safetensors
+same "train: the PEF" whole.pef two.pef
+same "train: the weights" whole.safetensors two.safetensors
+does "train: as JSON" '"command": "train"' "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 4 --log-every 2 \
+    --eval-every 2 --json
+grep -q '"log": \[' out.txt && grep -q '"accuracy_percent"' out.txt || fail "train: the log as JSON"
+does "train: a line a step and tests" "step 4/4  loss" "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 4 \
+    --log-every 2 --eval-every 2
+grep -q "^step 2  test accuracy" out.txt || fail "train: tests between"
+does "train: checkpoints" "test accuracy" "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 3 \
+    --checkpoint-dir steps
+does "train: resume" "resumed from steps/checkpoint-3" "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 5 \
+    --checkpoint-dir steps --resume --lr 0.02 --save whole.safetensors
+does "train: no decay" "test accuracy" "$logreg" train -b 100 -p whole.pef --data "$data" --num-iterations 2 --weight-decay 0.1 \
+    --no-decay vectors --lr-schedule linear
+does "no decay beside the reference" "lin_layer.bias.grad" "$logreg" test -b 8 --weight-decay 0.1 --no-decay '*.bias' \
+    --optimizer adamw
+refuses "train: no decay of nothing" 1 "no parameter matches '*.gamma'" "$logreg" train -b 100 -p w.pef --data "$data" \
+    --no-decay '*.gamma'
+refuses "train: no decay of an empty name" 1 "--no-decay: expected patterns of names" "$logreg" train -b 100 -p w.pef \
+    --data "$data" --no-decay 'vectors,'
+refuses "train: inference" 64 "--inference is not an option of train" "$logreg" train --inference
+refuses "train: an option of a measurement" 64 "--run-graph-only is not an option of train: give it to measure-performance" \
+    "$logreg" train --run-graph-only
+refuses "train: file and folder" 64 "--pef says which file to write" "$logreg" train --pef x.pef --output-folder out
 does "train without the compiler" "step 10  loss" "$build/examples/train_alone" "$pef"
 
 # ---- images ----

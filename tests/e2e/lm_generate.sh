@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sambaflow lm generate` and `lm chat` on a model of random weights with a tokenizer of a few words: prompts from
-# everywhere, text as it is
-# made, JSON, seeds, and what is refused. tests/python/test_lm_generate.py holds texts against those of transformers.
+# `sambaflow lm generate` and `lm chat` on a model of random weights with a tokenizer of a few words: prompts from everywhere,
+# text as it is made, JSON, seeds, and what is refused. tests/python/test_lm_generate.py holds texts against those of
+# transformers.
 #
 #   lm_generate.sh BUILD_FOLDER
 set -euo pipefail

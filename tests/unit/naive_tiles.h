@@ -456,17 +456,17 @@ static inline void naive_run(const tile_case *t, char *memory)
 }
 
 /* ---- the kernels ---- */
-static inline samba_prepare case_prepare(const tile_case *t, samba_context *of, samba_arena *arena, samba_isa isa, int threads,
-                                         char *memory, volatile int32_t *fault)
+static inline samba_preparing case_prepare(const tile_case *t, samba_context *of, samba_arena *arena, samba_isa isa, int threads,
+                                           char *memory, volatile int32_t *fault)
 {
-    return (samba_prepare){.context = of,
-                           .machine = machine_with(isa, false),
-                           .threads = threads,
-                           .memory = memory,
-                           .buffers = t->buffers,
-                           .arena = arena,
-                           .fault = fault,
-                           .stage_index = 6};
+    return (samba_preparing){.context = of,
+                             .machine = machine_with(isa, false),
+                             .threads = threads,
+                             .memory = memory,
+                             .buffers = t->buffers,
+                             .arena = arena,
+                             .fault = fault,
+                             .stage_index = 6};
 }
 
 /* Prepared by a road (NULL: the cheapest) and not run. */
@@ -476,7 +476,7 @@ static inline samba_status case_prepare_by(const tile_case *t, samba_context *of
     samba_prepared prepared;
     volatile int32_t fault = 0;
     samba_arena_init(&arena, of);
-    samba_prepare prepare = case_prepare(t, of, &arena, samba_isa_best(), 2, t->memory, &fault);
+    samba_preparing prepare = case_prepare(t, of, &arena, samba_isa_best(), 2, t->memory, &fault);
     prepare.machine = machine_with(samba_isa_best(), true);
     prepare.road = road;
     samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
@@ -570,7 +570,7 @@ static inline void case_check_against(const tile_case *t, char *want, double tol
             samba_arena_init(&arena, context);
             if (t->bytes)
                 memcpy(got, t->memory, (size_t)t->bytes);
-            samba_prepare prepare = case_prepare(t, context, &arena, (samba_isa)isa, team, got, &fault);
+            samba_preparing prepare = case_prepare(t, context, &arena, (samba_isa)isa, team, got, &fault);
             prepare.machine = machine_with((samba_isa)isa, libxsmm);
             prepare.far = !product && k % 2; /* what is asked for a tile ahead changes nothing */
             prepare.road = product ? case_road : NULL;

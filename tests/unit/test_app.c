@@ -105,7 +105,7 @@ TEST(test_digits)
 
     samba_batches batches;
     need(samba_batches_new(context, &data, 4, &batches));
-    samba_batches_fill(&batches, (const int64_t[]){7, 0, 9}, 3);
+    need(samba_batches_fill(&batches, (const int64_t[]){7, 0, 9}, 3));
     const float *batch = samba_tensor_data(batches.tensors[0]);
     const int64_t *label = samba_tensor_data(batches.tensors[1]);
     for (int i = 0; i < 6; i++) {
@@ -294,6 +294,155 @@ TEST(test_commands_without_memory)
     remove(in_folder("small.safetensors"));
 }
 
+/* ---- samples that a function makes: the digits again, and hooks that count their calls ---- */
+typedef struct source {
+    samba_app_data digits;
+    int opened, started, trained, filled, freed;
+    bool weighs;
+} source;
+
+static samba_status fill(samba_context *owner, void *user, const int64_t *samples, int64_t count, int tensor_count,
+                         samba_tensor *const *batch)
+{
+    source *s = user;
+    (void)owner;
+    s->filled++;
+    for (int i = 0; i < tensor_count; i++) {
+        const size_t row =
+            (size_t)(samba_tensor_numel(s->digits.tensors[i]) / 10) * samba_dtype_size(samba_tensor_dtype(s->digits.tensors[i]));
+        memset(samba_tensor_data(batch[i]), 0, row * (size_t)samba_tensor_shape(batch[i])[0]);
+        for (int64_t k = 0; k < count; k++)
+            memcpy((char *)samba_tensor_data(batch[i]) + row * (size_t)k,
+                   (char *)samba_tensor_data(s->digits.tensors[i]) + row * (size_t)samples[k], row);
+    }
+    return SAMBA_OK;
+}
+
+static int64_t weigh(const void *user, int64_t sample)
+{
+    (void)user;
+    return sample == 8 ? 3 : 1; /* the first to test with */
+}
+
+static void free_source(void *user)
+{
+    source *s = user;
+    s->freed++;
+    samba_app_data_free(&s->digits);
+}
+
+static samba_status source_samples(samba_context *owner, void *user, const char *path, int count, const samba_app_input *input,
+                                   samba_app_data *data)
+{
+    source *s = user;
+    SAMBA_TRY(samba_app_digits(owner, path, count, input, &s->digits));
+    *data = (samba_app_data){.train_count = s->digits.train_count,
+                             .test_count = s->digits.test_count,
+                             .fill = fill,
+                             .weight = s->weighs ? weigh : NULL,
+                             .free = free_source,
+                             .user = s};
+    samba_status status = SAMBA_OK;
+    for (int i = 0; i < count && status == SAMBA_OK; i++) {
+        status = samba_tensor_empty(owner, input[i].name, input[i].dtype, input[i].rank, input[i].shape, &data->tensors[i]);
+        data->tensor_count += status == SAMBA_OK;
+    }
+    if (status != SAMBA_OK)
+        samba_app_data_free(data);
+    return status;
+}
+
+static samba_status source_opened(samba_context *owner, void *user, const char *data, FILE *out)
+{
+    (void)owner;
+    ((source *)user)->opened += data && out == stderr;
+    return SAMBA_OK;
+}
+
+static samba_status source_started(samba_context *owner, void *user, samba_session *session)
+{
+    (void)owner;
+    ((source *)user)->started += session != NULL;
+    return SAMBA_OK;
+}
+
+static samba_status source_trained(samba_context *owner, void *user, samba_session *session, FILE *out)
+{
+    (void)owner;
+    ((source *)user)->trained += session && out == stderr;
+    return SAMBA_OK;
+}
+
+static samba_app source_app(source *s)
+{
+    samba_app app = small_app();
+    app.data = NULL;
+    app.user = s;
+    app.opened = source_opened;
+    app.samples = source_samples;
+    app.started = source_started;
+    app.trained = source_trained;
+    return app;
+}
+
+static void run_line(const samba_app *app, const char *format)
+{
+    char line[512], *words[24];
+    int count = 0;
+    snprintf(line, sizeof line, format, folder, folder, folder);
+    for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    assert_int_equal(samba_app_main(count, words, app), 0);
+}
+
+static void assert_same_file(const char *name, const char *other)
+{
+    void *a, *b;
+    size_t size, other_size;
+    need(samba_file_read(context, in_folder(name), &a, &size));
+    need(samba_file_read(context, in_folder(other), &b, &other_size));
+    assert_int_equal(size, other_size);
+    assert_memory_equal(a, b, size);
+    samba_free(context, a, size);
+    samba_free(context, b, other_size);
+    remove(in_folder(name));
+    remove(in_folder(other));
+}
+
+/* A training by either kind of data, of a PEF that is there or compiled on the way, gives the same bytes. */
+TEST(test_source)
+{
+    samba_app app = small_app();
+    source s = {.weighs = true};
+    write_digits(10, 0);
+    run_line(&app, "small compile -p %s/small.pef --json -b 2");
+    run_line(&app, "small run -p %s/small.pef --data %s --save %s/a.safetensors --threads 1 --json --num-epochs 3");
+    app = source_app(&s);
+    run_line(&app, "small train -p %s/small.pef --data %s --save %s/b.safetensors --threads 1 --json -b 2 --num-epochs 3");
+    assert_same_file("a.safetensors", "b.safetensors");
+    assert_int_equal(s.opened, 1);
+    assert_int_equal(s.started, 1);
+    assert_int_equal(s.trained, 1);
+    assert_int_equal(s.freed, 1);
+    assert_int_equal(s.filled, 3 * 4 + 1);
+}
+
+TEST(test_source_without_memory)
+{
+    char line[] =
+        "small train --data SAMPLES --threads 1 --json --log-every 1 --eval-every 2 --no-decay vectors --output-folder OUT";
+    source s = {.weighs = true};
+    samba_app app = source_app(&s);
+    app.model = model_without_logits;
+    command c = command_of(&app, line, samba_app_compile_and_train);
+    c.arguments.data = folder;
+    c.arguments.output_folder = folder;
+    fail_some_allocations(command_scenario, &c, 0, 1, 1);
+    remove(in_folder("small/small.pef"));
+    remove(in_folder("small/small.pef.log"));
+    assert_int_equal(rmdir(in_folder("small")), 0);
+}
+
 /* A PEF that options of the application's own are given with must be of the graph that they make, to the last byte. */
 TEST(test_other_graphs)
 {
@@ -331,5 +480,5 @@ TEST(nothing_is_left)
 }
 
 TEST_MAIN_WITH(counting_begin, counting_end, test_units, test_table, test_words, test_digits, test_bad_digits, test_text,
-               test_bad_text, test_text_without_memory, test_commands_without_memory, test_other_graphs, nothing_is_left,
-               every_message_said)
+               test_bad_text, test_text_without_memory, test_commands_without_memory, test_source, test_source_without_memory,
+               test_other_graphs, nothing_is_left, every_message_said)

@@ -70,9 +70,9 @@ TEST(test_statements)
     check("{% macro f(a, b=2) %}<{{ a }}{{ b }}>{% endmacro %}{{ f(1) }}{{ f(b=3, a='x') }}", "<12><x3>");
     check("{% set a, b = 1, 2 %}{% set c %}[{{ b }}]{% endset %}{{ c ~ a }}", "[2]1");
     check("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1");
-    check(
-        "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}",
-        "02");
+    check("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}"
+          "{% endfor %}",
+          "02");
     check("{% with x = 1 %}{{ x }}{% endwith %}{{ x }}{% filter upper %}ab{% endfilter %}", "1AB");
     check("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 5 %}{% endfor %}{{ x }}", "111");
 }

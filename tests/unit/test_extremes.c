@@ -13,7 +13,7 @@ static samba_status prepare_extreme(samba_context *of, const tile_case *t, bool 
     volatile int32_t fault = 0;
     *extreme = false;
     samba_arena_init(&arena, of);
-    samba_prepare prepare = case_prepare(t, of, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
+    samba_preparing prepare = case_prepare(t, of, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
     samba_status status = samba_prepare_extreme(&prepare, &t->stage, &prepared, extreme);
     samba_arena_free(&arena);
     return status;

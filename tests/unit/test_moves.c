@@ -21,7 +21,7 @@ static samba_status prepare_move(samba_context *of, const tile_case *t, bool *mo
     volatile int32_t fault = 0;
     *moves = false;
     samba_arena_init(&arena, of);
-    samba_prepare prepare = case_prepare(t, of, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
+    samba_preparing prepare = case_prepare(t, of, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
     samba_status status = samba_prepare_move(&prepare, &t->stage, &prepared, moves);
     samba_arena_free(&arena);
     return status;

@@ -198,7 +198,7 @@ static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
     }
 }
 
-static void run_stage(const running *run, int32_t index, samba_prepare *prepare, const char *how)
+static void run_stage(const running *run, int32_t index, samba_preparing *prepare, const char *how)
 {
     samba_prepared stage;
     const samba_stage *source = &run->plan->stages[index];
@@ -241,15 +241,15 @@ static void run_plan(const running *run, const samba_cpu_machine *machine, const
     if (apart)
         move_buffers(plan, memory.data, blocks);
     fill_device(plan, &run->all, memory.data);
-    samba_prepare prepare = {.context = context,
-                             .machine = machine,
-                             .threads = threads,
-                             .memory = memory.data,
-                             .buffers = plan->buffers,
-                             .arena = &arena,
-                             .fault = &fault,
-                             .far = threads % 2 == 0,
-                             .constant = constants.buffer};
+    samba_preparing prepare = {.context = context,
+                               .machine = machine,
+                               .threads = threads,
+                               .memory = memory.data,
+                               .buffers = plan->buffers,
+                               .arena = &arena,
+                               .fault = &fault,
+                               .far = threads % 2 == 0,
+                               .constant = constants.buffer};
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {

@@ -306,7 +306,7 @@ static void check_region(const region *r, int64_t extra)
             volatile int32_t fault = 0;
             samba_arena_init(&arena, context);
             memcpy(got, t.memory, (size_t)t.bytes);
-            samba_prepare prepare = case_prepare(&t, context, &arena, (samba_isa)isa, threads, got, &fault);
+            samba_preparing prepare = case_prepare(&t, context, &arena, (samba_isa)isa, threads, got, &fault);
             need(samba_tile_program_new(&prepare, &t.stage, &program));
             assert_true(samba_tile_has_collect(program));
             run_regions(&t, program, r, extra, threads);

@@ -133,7 +133,7 @@ static bool is_update(const tile_case *t)
 {
     volatile int32_t fault = 0;
     samba_update update;
-    samba_prepare prepare = case_prepare(t, NULL, NULL, SAMBA_ISA_generic, 1, t->memory, &fault);
+    samba_preparing prepare = case_prepare(t, NULL, NULL, SAMBA_ISA_generic, 1, t->memory, &fault);
     return samba_update_init(&update, &prepare, &t->stage);
 }
 

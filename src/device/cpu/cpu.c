@@ -245,7 +245,7 @@ static samba_status too_greedy(cpu_device *cpu, int32_t stage, const char *what,
                       cpu->plan->stages[stage].name, what, (long long)(most >> 20), (long long)(cpu->plan->memory_bytes >> 10));
 }
 
-static samba_status prepare_one(cpu_device *cpu, const samba_prepare *prepare, samba_prepared *stage)
+static samba_status prepare_one(cpu_device *cpu, const samba_preparing *prepare, samba_prepared *stage)
 {
     int32_t i = prepare->stage_index;
     int64_t most = SCRATCH_BYTES + SCRATCH_OF_MEMORY * cpu->plan->memory_bytes;
@@ -265,24 +265,24 @@ static samba_stages stages_of(const cpu_device *cpu)
     return (samba_stages){cpu->plan, cpu->stages, cpu->shared, cpu->apart, cpu->threads};
 }
 
-static samba_prepare preparation(cpu_device *cpu, int32_t stage, samba_arena *arena)
+static samba_preparing preparation(cpu_device *cpu, int32_t stage, samba_arena *arena)
 {
-    return (samba_prepare){.context = cpu->context,
-                           .machine = &cpu->machine,
-                           .memory = cpu->memory.data,
-                           .buffers = cpu->plan->buffers,
-                           .arena = arena,
-                           .fault = &cpu->fault,
-                           .stage_index = stage,
-                           .far = cpu->far[stage],
-                           /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
-                            * has so many samples that packing once a run is little of it */
-                           .constant =
-                               cpu->constants.stage[stage] || cpu->constants.trains[stage] ? NULL : cpu->constants.buffer};
+    return (samba_preparing){.context = cpu->context,
+                             .machine = &cpu->machine,
+                             .memory = cpu->memory.data,
+                             .buffers = cpu->plan->buffers,
+                             .arena = arena,
+                             .fault = &cpu->fault,
+                             .stage_index = stage,
+                             .far = cpu->far[stage],
+                             /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
+                               * has so many samples that packing once a run is little of it */
+                             .constant =
+                                 cpu->constants.stage[stage] || cpu->constants.trains[stage] ? NULL : cpu->constants.buffer};
 }
 
 /* By the machine that the preparation has, which says too whether threads share the stage. */
-static samba_status prepare_by(cpu_device *cpu, samba_prepare *prepare, samba_prepared *stage)
+static samba_status prepare_by(cpu_device *cpu, samba_preparing *prepare, samba_prepared *stage)
 {
     int32_t i = prepare->stage_index;
     bool shared = cpu->threads > 1 && worth_sharing(cpu, prepare->machine, &cpu->plan->stages[i], cpu->held[i]);
@@ -291,7 +291,7 @@ static samba_status prepare_by(cpu_device *cpu, samba_prepare *prepare, samba_pr
 }
 
 /* A machine and a road for a stage of its own: what is chosen of one stage changes no other. */
-static samba_status take_choice(cpu_device *cpu, samba_prepare *prepare, const samba_choice *choice)
+static samba_status take_choice(cpu_device *cpu, samba_preparing *prepare, const samba_choice *choice)
 {
     samba_cpu_machine *machine = samba_arena_alloc(prepare->arena, sizeof *machine);
     if (!machine)
@@ -344,7 +344,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
     cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
         int64_t needed;
-        samba_prepare prepare = preparation(cpu, i, &cpu->prepared);
+        samba_preparing prepare = preparation(cpu, i, &cpu->prepared);
         if (cpu->choices && cpu->choices[i])
             SAMBA_TRY(take_choice(cpu, &prepare, cpu->choices[i]));
         SAMBA_TRY(prepare_by(cpu, &prepare, &cpu->stages[i]));
@@ -501,7 +501,7 @@ static samba_status try_choice(cpu_device *cpu, int32_t stage, const samba_choic
     samba_prepared prepared = {.road = NULL};
     samba_arena_init(&arena, cpu->context);
     samba_arena_bound(&arena, (size_t)most_table_bytes(cpu->plan));
-    samba_prepare prepare = preparation(cpu, stage, &arena);
+    samba_preparing prepare = preparation(cpu, stage, &arena);
     *machine = cpu->machine;
     samba_cpu_choice_apply(choice, machine);
     prepare.machine = machine;

@@ -145,7 +145,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
 #undef ISA
 const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build or CPU lacks it */
 
-typedef struct samba_prepare { /* what preparing needs to know */
+typedef struct samba_preparing { /* what preparing needs to know */
     samba_context *context;
     const samba_cpu_machine *machine;
     int threads;  /* of the team that will run it: 1 when the stage is too small to share */
@@ -158,7 +158,7 @@ typedef struct samba_prepare { /* what preparing needs to know */
     const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
     const char *road;     /* of a contraction: the one to take, UNSUPPORTED where it does not lead there; NULL: the cheapest */
     bool compared;        /* samba_prepared.shape is wanted */
-} samba_prepare;
+} samba_preparing;
 
 /* What a prepared stage says of how its work is dealt. load.h asks; nothing that runs does. */
 typedef struct samba_held { /* what a unit holds on to, and the cache that it is meant for */
@@ -198,17 +198,17 @@ typedef struct samba_prepared {
 
 /* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
  * The stage must outlive the prepared state. */
-samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
-samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_tile(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_contract(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_pool(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_gather(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_attention(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 /* ---- tile programs as a part of other stages (device/cpu/tile/tile.c) ---- */
 typedef struct samba_tile_program samba_tile_program; /* a stage's program with pointers resolved */
-samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_stage *stage, const samba_tile_program **program);
+samba_status samba_tile_program_new(const samba_preparing *prepare, const samba_stage *stage, const samba_tile_program **program);
 int64_t samba_tile_thread_scratch(const samba_tile_program *program); /* registers and partial results of one thread */
 /* Once per thread before the first region: setup instructions, partial results to their start values. */
 void samba_tile_begin(const samba_tile_program *program, char *thread_scratch);

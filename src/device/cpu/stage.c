@@ -9,7 +9,7 @@ static void leave(const void *state, char *scratch, int phase, int thread, int t
     (void)state, (void)scratch, (void)phase, (void)thread, (void)threads;
 }
 
-samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE: return samba_prepare_tile(prepare, stage, prepared);

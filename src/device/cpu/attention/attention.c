@@ -355,7 +355,7 @@ static samba_status prepare_direction(samba_attention_state *s)
     return SAMBA_OK;
 }
 
-samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_attention(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     samba_attention_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)

@@ -65,7 +65,7 @@ typedef struct samba_attention_rows { /* an operand as rows of elements */
 
 typedef struct samba_attention_state {
     samba_attention attention;
-    const samba_prepare *prepare; /* while preparing */
+    const samba_preparing *prepare; /* while preparing */
     const samba_kernels *kernels;
     const samba_attention_tiles *tiles;
     int class_;   /* SAMBA_F32, SAMBA_F64: of scores and sums */

@@ -497,7 +497,7 @@ static void lengthen_lines(gather_state *s, const samba_cpu_machine *machine)
     s->part = machine->gather.short_lines;
 }
 
-samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_gather(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     gather_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)

@@ -3,7 +3,7 @@
  * A line stage: sorting, running sums and their like, or margins between classes, along one dim of contiguous operands. */
 #include "device/cpu/line/line.h"
 
-static char *operand_memory(const samba_prepare *prepare, const samba_operand *operand)
+static char *operand_memory(const samba_preparing *prepare, const samba_operand *operand)
 {
     return prepare->memory + prepare->buffers[operand->buffer].offset +
            operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
@@ -29,7 +29,7 @@ static double line_work(const void *state, int phase, int threads, int64_t unit)
 
 static const samba_dealing line_dealing = {line_units, line_work, NULL, NULL};
 
-samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     samba_line_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)

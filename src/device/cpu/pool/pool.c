@@ -54,7 +54,7 @@ static bool is_wide(const samba_pool *p)
 }
 
 /* Parts of windows inside the plane, counted once. */
-static samba_status make_plan(const samba_prepare *prepare, const samba_pool *given, bool floating, samba_pool_plan *plan)
+static samba_status make_plan(const samba_preparing *prepare, const samba_pool *given, bool floating, samba_pool_plan *plan)
 {
     samba_pool copy = *given, *p = &copy;
     bool wide = is_wide(given);
@@ -97,7 +97,7 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *gi
 }
 
 /* Lines of greatest elements (pool_max.h). */
-static samba_status make_lines(const samba_prepare *prepare, const samba_stage *stage, samba_register_class class_,
+static samba_status make_lines(const samba_preparing *prepare, const samba_stage *stage, samba_register_class class_,
                                samba_pool_plan *plan)
 {
     const samba_pool *p = &stage->pool;
@@ -196,7 +196,7 @@ static bool fill_taps(const taps_table *table, samba_register_class class_, cons
 }
 
 /* Tables of what each row or column of a resampled plane is made of. */
-static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
+static samba_status make_taps(const samba_preparing *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
 {
     samba_register_class class_ = samba_class_of(dtype);
     *plan = (samba_pool_plan){.pool = *p};
@@ -292,7 +292,7 @@ static bool reserve(pool_state *s, int64_t n, int64_t *offset)
     return true;
 }
 
-samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_pool(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     if (stage->pool.sample)
         return samba_prepare_sample(prepare, stage, prepared);

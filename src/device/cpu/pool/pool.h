@@ -33,7 +33,7 @@ enum {
     SAMBA_SAMPLE_SCRATCH = 1280 * 1024
 };
 
-samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_sample(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 struct samba_pool_plan {
     samba_pool pool;              /* `adaptive` of wide windows too, whose parts of the plane are listed then */

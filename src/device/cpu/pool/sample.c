@@ -37,7 +37,7 @@ static double sample_work(const void *state, int phase, int threads, int64_t uni
 
 static const samba_dealing sample_dealing = {sample_units, sample_work, NULL, NULL};
 
-samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_sample(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     sample_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)

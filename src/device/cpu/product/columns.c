@@ -461,7 +461,7 @@ static samba_status make_tables(columns *p, samba_arena *arena)
     return SAMBA_OK;
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     columns *p = (columns *)frame;
     p->blocks = frame->machine->kernels->blocks;

@@ -621,7 +621,7 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     return cost;
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     contraction *c = (contraction *)frame;
     c->kernels = frame->machine->kernels;

@@ -358,7 +358,7 @@ static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
     return SAMBA_OK;
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     depthwise *p = (depthwise *)frame;
     p->kernels = frame->machine->kernels;

@@ -94,7 +94,7 @@ static bool is_setup_known(const samba_program *program)
     return true;
 }
 
-static char *address_of(const samba_prepare *prepare, const samba_operand *operand)
+static char *address_of(const samba_preparing *prepare, const samba_operand *operand)
 {
     return prepare->memory + prepare->buffers[operand->buffer].offset +
            operand->offset * samba_dtype_size((samba_dtype)operand->dtype);
@@ -112,7 +112,7 @@ static const samba_operand *stored(const samba_stage *stage)
     return result->strides[stage->rank - 1] == 1 || stage->domain[stage->rank - 1] < 2 ? result : NULL;
 }
 
-void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage)
+void samba_finish_init(samba_finish *finish, const samba_preparing *prepare, const samba_stage *stage)
 {
     const samba_program *program = &stage->program;
     reader r = {program, program->instructions + program->setup, program->instructions + program->instruction_count, -1};

@@ -24,7 +24,7 @@ typedef struct samba_finish {
     samba_finish_fn *run;
 } samba_finish;
 
-void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage);
+void samba_finish_init(samba_finish *finish, const samba_preparing *prepare, const samba_stage *stage);
 /* Results are float32 and nothing lies there that is still to be read, so sums may be made where these are stored. */
 bool samba_finish_takes_sums(const samba_finish *finish);
 /* Nothing is done to such results, either. */

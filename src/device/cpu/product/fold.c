@@ -518,7 +518,7 @@ static void make_kernels(fold *f)
     }
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     fold *f = (fold *)frame;
     f->kernels = frame->machine->kernels;

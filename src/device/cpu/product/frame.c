@@ -155,7 +155,7 @@ static int64_t product(int rank, const int64_t *size)
     return total;
 }
 
-static samba_status check_operands(const samba_prepare *prepare, const samba_stage *stage)
+static samba_status check_operands(const samba_preparing *prepare, const samba_stage *stage)
 {
     const samba_contract *contract = &stage->contract;
     const int32_t dtypes[2] = {contract->a.dtype, contract->b.dtype};
@@ -167,7 +167,7 @@ static samba_status check_operands(const samba_prepare *prepare, const samba_sta
     return SAMBA_OK;
 }
 
-static void describe(const samba_prepare *prepare, const samba_stage *stage, const samba_finish *finish,
+static void describe(const samba_preparing *prepare, const samba_stage *stage, const samba_finish *finish,
                      samba_contract_problem *problem)
 {
     samba_contract *contract = &problem->contract;
@@ -207,7 +207,7 @@ static void begin(samba_frame *frame, const samba_road *road, const samba_contra
 }
 
 /* The state of the cheapest road, planned, in the arena. */
-static samba_status choose(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+static samba_status choose(const samba_preparing *prepare, const samba_stage *stage, const samba_contract_problem *problem,
                            const samba_tile_program *program, samba_frame **chosen)
 {
     _Alignas(max_align_t) char states[2][MOST_STATE];
@@ -249,7 +249,7 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
 /* Nothing to multiply: no units, but perhaps rows. */
 static const samba_road nothing = {.name = "nothing", .size = sizeof(samba_frame)};
 
-samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_contract(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     samba_frame *f;
     samba_finish finish;

@@ -67,7 +67,7 @@ typedef struct samba_road {
     size_t size; /* of the state */
     /* ns, about, on threads that work at once; below 0: the road does not lead there. */
     double (*plan)(const samba_contract_problem *problem, samba_frame *frame);
-    samba_status (*prepare)(const samba_prepare *prepare, const samba_contract_problem *problem, samba_frame *frame);
+    samba_status (*prepare)(const samba_preparing *prepare, const samba_contract_problem *problem, samba_frame *frame);
     void (*pack)(const samba_frame *frame, const samba_workspace *at, bool kept, int64_t part); /* NULL: nothing is packed */
     void (*run)(const samba_frame *frame, const samba_workspace *at, int64_t unit, int64_t end);
     void (*finish)(const samba_frame *frame, const samba_workspace *at, int64_t from, int64_t end); /* of `apart`; NULL: none */

@@ -88,7 +88,7 @@ static inline bool samba_panel_keeps_shared(const samba_panels *p) { return p->s
 
 /* ---- panel_plan.c: what the road (frame.h) asks before it runs ---- */
 double samba_panel_plan(const samba_contract_problem *problem, samba_frame *frame);
-samba_status samba_panel_prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame);
+samba_status samba_panel_prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame);
 double samba_panel_work(const samba_frame *frame, samba_frame_phase phase, int64_t unit);
 void samba_panel_moved(const samba_frame *frame, int threads, samba_moved *moved);
 int samba_panel_held(const samba_frame *frame, samba_held held[SAMBA_HELD]);

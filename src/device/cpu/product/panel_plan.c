@@ -409,7 +409,7 @@ double samba_panel_plan(const samba_contract_problem *problem, samba_frame *fram
     return p->half || leads(problem) ? 0 : time_of(p, problem); /* nobody else multiplies pairs */
 }
 
-samba_status samba_panel_prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+samba_status samba_panel_prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     samba_panels *p = (samba_panels *)frame;
     SAMBA_TRY(describe(p, problem, false, p->rows, to->arena));

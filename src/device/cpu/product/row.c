@@ -133,7 +133,7 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     return suits(problem) ? 0 : -1;
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     row *r = (row *)frame;
     const samba_contract *c = &problem->contract;

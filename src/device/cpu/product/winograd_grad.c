@@ -332,7 +332,7 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     return cost < 0 ? cost : cost + samba_finish_time(problem);
 }
 
-static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+static samba_status prepare(const samba_preparing *to, const samba_contract_problem *problem, samba_frame *frame)
 {
     winograd_grad *p = (winograd_grad *)frame;
     (void)to;

@@ -172,7 +172,7 @@ static bool divide(extreme *e, int threads)
     return e->split >= 0 || threads == 1;
 }
 
-samba_status samba_prepare_extreme(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared,
+samba_status samba_prepare_extreme(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared,
                                    bool *extreme_)
 {
     const samba_operand *from, *to;

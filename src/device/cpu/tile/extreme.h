@@ -24,7 +24,7 @@ typedef struct samba_extremes { /* extremes.c, once for each ISA; [1]: the great
 } samba_extremes;
 
 /* Prepares the stage, of kind TILE, if it is such a one; else *prepared stays as it is and *extreme is false. */
-samba_status samba_prepare_extreme(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared,
+samba_status samba_prepare_extreme(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared,
                                    bool *extreme);
 
 #endif

@@ -240,7 +240,7 @@ typedef struct range { /* memory that an operand touches; empty: begin == end */
 static bool meet(range a, range b) { return a.begin < b.end && b.begin < a.end; }
 
 /* The operand's element of all zero indices, and what it touches, its last dim only when `full`. */
-static char *operand_memory(const samba_prepare *prepare, const samba_stage *stage, int operand, bool full, range *touched)
+static char *operand_memory(const samba_preparing *prepare, const samba_stage *stage, int operand, bool full, range *touched)
 {
     const samba_operand *o = &stage->operands[operand];
     int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype), low = 0, high = size;
@@ -251,7 +251,7 @@ static char *operand_memory(const samba_prepare *prepare, const samba_stage *sta
     return memory;
 }
 
-static bool plan_move(const samba_prepare *prepare, const samba_stage *stage, int from, int to, bool full, move *m, range *read,
+static bool plan_move(const samba_preparing *prepare, const samba_stage *stage, int from, int to, bool full, move *m, range *read,
                       range *written)
 {
     const samba_operand *d = &stage->operands[to], *s = &stage->operands[from];
@@ -336,12 +336,12 @@ static bool only_clears(const samba_stage *stage)
 }
 
 /* ns of a byte that is read or written, about. */
-static double byte_time(const samba_prepare *prepare)
+static double byte_time(const samba_preparing *prepare)
 {
     return 1e9 / (prepare->far ? prepare->machine->share.memory : prepare->machine->share.cached);
 }
 
-static samba_status prepare_clearing(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+static samba_status prepare_clearing(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     clearing *c = samba_arena_alloc(prepare->arena, sizeof *c);
     const samba_operand *o = &stage->operands[stage->program.instructions[1].operand];
@@ -358,7 +358,7 @@ static samba_status prepare_clearing(const samba_prepare *prepare, const samba_s
 
 enum { MOST = 16 }; /* instructions and registers of a program that is looked at */
 
-samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared, bool *moves)
+samba_status samba_prepare_move(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared, bool *moves)
 {
     const samba_program *program = &stage->program;
     const samba_instruction *list = program->instructions;

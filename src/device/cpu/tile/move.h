@@ -18,6 +18,6 @@ typedef struct samba_moves { /* moves.c, once for each ISA; by the binary logari
 } samba_moves;
 
 /* Prepares the stage, of kind TILE, if it only moves, or clears; else *prepared stays as it is and *moves is false. */
-samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared, bool *moves);
+samba_status samba_prepare_move(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared, bool *moves);
 
 #endif

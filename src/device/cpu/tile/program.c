@@ -10,7 +10,7 @@
 #define LINE_ELEMENTS 16 /* of 4 bytes in a line of cache; of 8 bytes in two */
 
 typedef struct builder {
-    const samba_prepare *prepare;
+    const samba_preparing *prepare;
     const samba_stage *stage;
     samba_tile_program *program;
     int32_t *view_of; /* operand -> view, -1 none yet */
@@ -523,7 +523,7 @@ static samba_status build(builder *b)
     return SAMBA_OK;
 }
 
-samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_stage *stage, const samba_tile_program **program)
+samba_status samba_tile_program_new(const samba_preparing *prepare, const samba_stage *stage, const samba_tile_program **program)
 {
     const samba_program *source = &stage->program;
     samba_arena *arena = prepare->arena;

@@ -65,7 +65,7 @@ static bool keeps_rows(const samba_program *source)
     return found;
 }
 
-bool samba_tile_stands(const samba_prepare *prepare, const samba_stage *stage, int64_t rows, int64_t cols)
+bool samba_tile_stands(const samba_preparing *prepare, const samba_stage *stage, int64_t rows, int64_t cols)
 {
     int reductions = reductions_of(&stage->program);
     if (stage->kind != SAMBA_STAGE_TILE || stage->rank < 2 || rows < LEAST || cols < 1 || reductions == NO_REDUCTION ||

@@ -397,7 +397,7 @@ static double update_work(const void *state, int phase, int threads, int64_t uni
 
 static const samba_dealing update_dealing = {update_units, update_work, NULL, NULL};
 
-static samba_status prepare_update(const samba_prepare *prepare, const samba_update *update, samba_prepared *prepared)
+static samba_status prepare_update(const samba_preparing *prepare, const samba_update *update, samba_prepared *prepared)
 {
     samba_update *kept = samba_arena_alloc(prepare->arena, sizeof *kept);
     if (!kept)
@@ -411,7 +411,7 @@ static samba_status prepare_update(const samba_prepare *prepare, const samba_upd
     return SAMBA_OK;
 }
 
-samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+samba_status samba_prepare_tile(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     const samba_tile_program *program;
     samba_update update;

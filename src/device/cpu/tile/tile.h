@@ -244,7 +244,7 @@ void samba_tile_random(const samba_tile_program *program, samba_frame *frame, co
 
 /* standing.c: whether a program does, decided before anything else is; its tile, once its capacity is known; and the instructions
  * that are other than those of tiles that lie: LOAD, STORE, IOTA and RANDOM of FULL, ARGMAX, SPREAD */
-bool samba_tile_stands(const samba_prepare *prepare, const samba_stage *stage, int64_t rows, int64_t cols);
+bool samba_tile_stands(const samba_preparing *prepare, const samba_stage *stage, int64_t rows, int64_t cols);
 void samba_tile_stand(samba_tile_program *program);
 void samba_tile_run_standing(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 

@@ -9,7 +9,7 @@
 enum { MOST = 64 }; /* instructions and registers of a program that is looked at */
 
 typedef struct reading {
-    const samba_prepare *prepare;
+    const samba_preparing *prepare;
     const samba_stage *stage;
     const samba_instruction *list;
     int a[MOST], b[MOST], c[MOST]; /* the instructions that made the sources of instruction i; -1 none */
@@ -273,7 +273,7 @@ static bool updates_something(const reading *r)
     return found && r->stores <= SAMBA_STATES;
 }
 
-bool samba_update_init(samba_update *update, const samba_prepare *prepare, const samba_stage *stage)
+bool samba_update_init(samba_update *update, const samba_preparing *prepare, const samba_stage *stage)
 {
     static const candidate candidates[SAMBA_UPDATE_RULES] = {
 #define SET(flag) | SAMBA_FLAG_##flag

@@ -38,6 +38,6 @@ typedef struct samba_updates { /* updates.c, once for each ISA */
 } samba_updates;
 
 /* Is the stage, of kind TILE, such an update? */
-bool samba_update_init(samba_update *update, const samba_prepare *prepare, const samba_stage *stage);
+bool samba_update_init(samba_update *update, const samba_preparing *prepare, const samba_stage *stage);
 
 #endif
