@@ -3,7 +3,8 @@
 #
 # `sambaflow lm generate` and `lm chat` on a model of random weights with a tokenizer of a few words: prompts from everywhere,
 # text as it is made, JSON, seeds, and what is refused. tests/python/test_lm_generate.py holds texts against those of
-transformers. #
+# transformers.
+#
 #   lm_generate.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
