@@ -28,6 +28,7 @@ _WORDS = ("prompt_keyword", "completion_keyword", "prompt_prefix", "prompt_postf
 _FLAGS = ("disable_space_separator", "keep_prompt_only_sequences", "skip_bad", "overwrite_output_path")
 _NUMBERS = ("max_seq_length", "num_training_splits", "num_dev_splits", "num_test_splits", "dev_ratio", "test_ratio", "seed")
 _NUMBERS += ("num_workers", "memory", "vocab_size")
+_OPTIONS = {*_CHOICES, *_WORDS, *_FLAGS, *_NUMBERS, "categories_path", "shuffle"}
 _COUNTS = ("articles", "bad_lines", "train_articles", "dev_articles", "test_articles", "train_sequences", "dev_sequences")
 _COUNTS += ("train_tokens", "dev_tokens", "dropped_sequences", "dropped_units", "truncated_units")
 
@@ -46,20 +47,48 @@ def _set(options, name, value, kept):
         if not isinstance(value, bool):
             raise TypeError(f"{name} is a bool: given {value!r:.100}")
         setattr(options, "no_shuffle" if name == "shuffle" else name, value != (name == "shuffle"))
-    elif name in _NUMBERS:
+    else:
         try:
             setattr(options, name, value)
         except OverflowError:
             raise_status(lib.SAMBA_ERROR_ARGUMENT, f"{name} is {value!r:.100}, which is out of range")
-    else:
-        known = sorted([*_CHOICES, *_WORDS, *_FLAGS, *_NUMBERS, "categories_path", "shuffle"])
-        raise TypeError(f"prepare has no option {name!r:.100}: it has {', '.join(known)}")
 
 
-def prepare(input_file_path, pretrained_tokenizer, output_path, **options):
+def prepare(
+    input_file_path,
+    pretrained_tokenizer,
+    output_path,
+    *,
+    max_seq_length=None,
+    input_packing_config=None,
+    packing_boundary=None,
+    attention_boundary=None,
+    eos_token=None,
+    pad_token=None,
+    vocab_size=None,
+    prompt_keyword=None,
+    completion_keyword=None,
+    prompt_prefix=None,
+    prompt_postfix=None,
+    disable_space_separator=None,
+    keep_prompt_only_sequences=None,
+    categories_path=None,
+    skip_bad=None,
+    num_training_splits=None,
+    num_dev_splits=None,
+    num_test_splits=None,
+    dev_ratio=None,
+    test_ratio=None,
+    shuffle=None,
+    seed=None,
+    num_workers=None,
+    memory=None,
+    overwrite_output_path=None,
+):
     """Prepares a .jsonl or .txt file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict: articles,
     sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had begun the work
     ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the default."""
+    options = {name: value for name, value in locals().items() if name in _OPTIONS}
     context, kept = Context(), []
     c = ffi.new("samba_prepare_options *", lib.samba_prepare_defaults())
     for name, value in options.items():
