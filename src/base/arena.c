@@ -96,6 +96,21 @@ samba_status samba_arena_room(samba_arena *arena, size_t size, void *pointer)
     return block ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
+samba_status samba_arena_more(samba_arena *arena, void *array, size_t each, int64_t count, int64_t *room)
+{
+    const int64_t more = *room ? 2 * *room : 4;
+    void *old, *grown;
+    if (count < *room)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_arena_room(arena, (size_t)more * each, &grown));
+    memcpy(&old, array, sizeof old);
+    if (count > 0)
+        memcpy(grown, old, (size_t)count * each);
+    memcpy(array, &grown, sizeof grown);
+    *room = more;
+    return SAMBA_OK;
+}
+
 samba_status samba_arena_copy(samba_arena *arena, const char *text, char **copy)
 {
     *copy = samba_arena_strdup(arena, text);

@@ -98,6 +98,9 @@ char *samba_arena_strdup(samba_arena *arena, const char *text);
 #define SAMBA_ROOM(arena, pointer, count) samba_arena_room(arena, sizeof *(pointer) * (size_t)(count), &(pointer))
 samba_status samba_arena_room(samba_arena *arena, size_t size, void *pointer);
 samba_status samba_arena_copy(samba_arena *arena, const char *text, char **copy);
+/* Room for one element more behind `count`: an array that is full, or NULL, becomes a copy of twice the room, an int64_t. */
+#define SAMBA_MORE(arena, array, count, room) samba_arena_more(arena, &(array), sizeof *(array), count, &(room))
+samba_status samba_arena_more(samba_arena *arena, void *array, size_t each, int64_t count, int64_t *room);
 /* The arena becomes an owner of the blob until it is freed. */
 samba_status samba_arena_keep(samba_arena *arena, samba_blob *blob);
 void samba_arena_free(samba_arena *arena);
@@ -135,6 +138,7 @@ int samba_utf8_length(const char *text); /* bytes of the character at its beginn
 uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: stable across machines of one endianness */
 uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count); /* of all as one, with seed 0 */
 bool samba_match(const char *pattern, const char *name);                             /* '*' and '?' */
+bool samba_ends_with(const char *text, const char *ending);                          /* and something stands before it */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *samba_nearest(const char *name, const char *const *candidates, int count);
 

@@ -20,6 +20,12 @@ uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int cou
     return XXH3_64bits_digest(&state);
 }
 
+bool samba_ends_with(const char *text, const char *ending)
+{
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
 bool samba_match(const char *pattern, const char *name)
 {
     /* After a '*' only the latest one needs to be retried: an earlier one could gain nothing that it cannot. */

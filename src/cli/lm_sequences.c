@@ -14,15 +14,9 @@
 
 enum { TEXT_LENGTH = 128 };
 
-static bool ends_with(const char *path, const char *ending)
-{
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 static bool is_of(const char *path, const char *const *endings)
 {
-    while (*endings && !ends_with(path, *endings))
+    while (*endings && !samba_ends_with(path, *endings))
         endings++;
     return *endings != NULL;
 }

@@ -15,13 +15,10 @@ static const char *const endings[] = {".lora_A.weight", ".lora_B.weight", ".lora
 
 static bool is_adapter(const char *name)
 {
-    const size_t length = strlen(name);
-    for (int i = 0; i < SAMBA_COUNT(endings); i++) {
-        const size_t tail = strlen(endings[i]);
-        if (length > tail && strcmp(name + length - tail, endings[i]) == 0)
-            return true;
-    }
-    return false;
+    bool is = false;
+    for (int i = 0; i < SAMBA_COUNT(endings); i++)
+        is = is || samba_ends_with(name, endings[i]);
+    return is;
 }
 
 /* What a file's names have that this folder's lack: files of a bare model lack the first word of theirs. */
@@ -392,8 +389,7 @@ static samba_status merge_all(merging *m)
     for (int i = 0; i < m->weights.count; i++) {
         samba_tensor *weight = m->weights.tensors[i];
         const char *name = samba_tensor_name(weight);
-        const size_t length = strlen(name);
-        if (length < strlen(".weight") || strcmp(name + length - strlen(".weight"), ".weight") != 0)
+        if (!samba_ends_with(name, ".weight"))
             continue;
         const samba_tensor *parts[SAMBA_COUNT(endings)];
         SAMBA_TRY(find_parts(m, name, parts));

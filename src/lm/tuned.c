@@ -52,12 +52,6 @@ static const samba_tensor *source_of(const tuning *t, const char *name, const ch
     return NULL;
 }
 
-static bool ends(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 /* A float32 copy. */
 static samba_status widen(const tuning *t, const samba_tensor *source, samba_tensor **wide)
 {
@@ -171,13 +165,14 @@ static samba_status give(tuning *t, const samba_graph *graph, const samba_node *
     const char *name = samba_graph_name_at(graph, leaf->attrs->leaf.name);
     samba_tensor *parts[2] = {NULL};
     const samba_tensor *source;
-    if (ends(name, ".lora_A.weight") || ends(name, ".lora_B.weight") || ends(name, ".weight_scale"))
+    if (samba_ends_with(name, ".lora_A.weight") || samba_ends_with(name, ".lora_B.weight") ||
+        samba_ends_with(name, ".weight_scale"))
         return SAMBA_OK; /* they start by themselves; they come with their integers */
-    if (ends(name, ".lora_magnitude_vector")) {
+    if (samba_ends_with(name, ".lora_magnitude_vector")) {
         source = source_of(t, name, "lora_magnitude_vector");
         return source ? magnitudes(t, source, base_of(graph, source), name, leaf->shape[0]) : missing(t, name);
     }
-    const bool packed = ends(name, ".weight_packed");
+    const bool packed = samba_ends_with(name, ".weight_packed");
     source = source_of(t, name, packed ? "weight_packed" : "");
     if (!source)
         return missing(t, name);

@@ -29,12 +29,6 @@ samba_prepare_options samba_prepare_defaults(void)
                                    .memory = 500000000};
 }
 
-static bool ends_with(const char *path, const char *ending)
-{
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 static samba_status refuse(samba_preparation *p, const char *words)
 {
     return samba_fail(p->context, SAMBA_ERROR_ARGUMENT, "%s", words);
@@ -75,10 +69,10 @@ static samba_status check_ranges(samba_preparation *p)
 static samba_status check_kind(samba_preparation *p)
 {
     const samba_prepare_options *o = &p->o;
-    p->text = ends_with(p->input, ".txt");
-    if (ends_with(p->input, ".parquet"))
+    p->text = samba_ends_with(p->input, ".txt");
+    if (samba_ends_with(p->input, ".parquet"))
         return samba_fail(p->context, SAMBA_ERROR_UNSUPPORTED, "%s: Parquet is not read; write its rows as .jsonl", p->input);
-    if (!p->text && !ends_with(p->input, ".jsonl"))
+    if (!p->text && !samba_ends_with(p->input, ".jsonl"))
         return samba_fail(p->context, SAMBA_ERROR_ARGUMENT,
                           "%s: the name must end in .jsonl, for an object or a list of objects a line, or in .txt", p->input);
     if (p->text && (o->prompt_keyword || o->completion_keyword || o->prompt_prefix || o->prompt_postfix ||

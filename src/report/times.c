@@ -211,21 +211,15 @@ samba_status samba_session_trace(const samba_session *session, const char *pef, 
 }
 
 /* ---- files ---- */
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t length = strlen(path), its = strlen(ending);
-    return length > its && strcmp(path + length - its, ending) == 0;
-}
-
 samba_status samba_session_report_write(samba_session *session, const samba_machine *machine, const char *pef, const char *path)
 {
     SAMBA_NEED(NULL, session);
     if (!path || !path[0])
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_report_write: the path is missing");
     char *text;
-    if (ends_in(path, ".html"))
+    if (samba_ends_with(path, ".html"))
         SAMBA_TRY(samba_session_page(session, machine, pef, &text));
-    else if (ends_in(path, ".json"))
+    else if (samba_ends_with(path, ".json"))
         SAMBA_TRY(samba_session_trace(session, pef, &text));
     else
         SAMBA_TRY(samba_session_tables(session, machine, &text));

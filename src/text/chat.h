@@ -428,6 +428,9 @@ samba_status samba_chat_fail(samba_chat_run *w, samba_status status, const char 
 samba_status samba_chat_charge(samba_chat_run *w, size_t steps);
 samba_status samba_chat_deeper(samba_chat_run *w); /* w->depth-- goes back */
 samba_status samba_chat_room(samba_chat_run *w, size_t size, void *pointer);
+/* SAMBA_MORE that is charged, as that is. */
+#define SAMBA_CHAT_MORE(w, array, count, room) samba_chat_more(w, &(array), sizeof *(array), count, &(room))
+samba_status samba_chat_more(samba_chat_run *w, void *array, size_t each, int64_t count, int64_t *room);
 samba_status samba_chat_evaluate(samba_chat_run *w, const samba_chat_node *node, samba_chat_value *value);
 samba_status samba_chat_binary(samba_chat_run *w, samba_chat_sign sign, samba_chat_value a, samba_chat_value b,
                                samba_chat_value *value); /* chat_number.c */

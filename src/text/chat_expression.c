@@ -173,14 +173,7 @@ static samba_status parse_compare(samba_chat_parser *p, samba_chat_node **node)
         samba_chat_node *right;
         if (!compare)
             SAMBA_TRY(make(p, SAMBA_CHAT_COMPARE, line, first, NULL, &compare));
-        if (compare->named == compare->sign_room) {
-            samba_chat_sign *grown;
-            SAMBA_TRY(SAMBA_ROOM(p->arena, grown, 2 * compare->sign_room + 2));
-            if (compare->named > 0)
-                memcpy(grown, compare->signs, (size_t)compare->named * sizeof *grown);
-            compare->signs = grown;
-            compare->sign_room = 2 * compare->sign_room + 2;
-        }
+        SAMBA_TRY(SAMBA_MORE(p->arena, compare->signs, compare->named, compare->sign_room));
         compare->signs[compare->named++] = sign;
         SAMBA_TRY(parse_sum(p, &right));
         SAMBA_TRY(samba_chat_node_add(p, &compare->kids, right));

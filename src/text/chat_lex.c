@@ -44,15 +44,7 @@ static int line_at(lexer *l, size_t at)
 static samba_status add(lexer *l, samba_chat_token_kind kind, samba_str text, size_t at, samba_chat_value value)
 {
     samba_chat_tokens *all = l->tokens;
-    if (all->count == all->room) {
-        const int64_t room = all->room ? 2 * all->room : 64;
-        samba_chat_token *grown;
-        SAMBA_TRY(SAMBA_ROOM(l->arena, grown, room));
-        if (all->count > 0)
-            memcpy(grown, all->tokens, (size_t)all->count * sizeof *grown);
-        all->tokens = grown;
-        all->room = room;
-    }
+    SAMBA_TRY(SAMBA_MORE(l->arena, all->tokens, all->count, all->room));
     all->tokens[all->count++] = (samba_chat_token){kind, line_at(l, at), text, value};
     return SAMBA_OK;
 }

@@ -59,29 +59,14 @@ samba_status samba_chat_node_new(samba_chat_parser *p, samba_chat_op op, int lin
 
 samba_status samba_chat_node_add(samba_chat_parser *p, samba_chat_body *body, samba_chat_node *node)
 {
-    if (body->count == body->room) {
-        const int64_t room = body->room ? 2 * body->room : 4;
-        samba_chat_node **grown;
-        SAMBA_TRY(SAMBA_ROOM(p->arena, grown, room));
-        if (body->count > 0)
-            memcpy(grown, body->nodes, (size_t)body->count * sizeof *grown);
-        body->nodes = grown;
-        body->room = room;
-    }
+    SAMBA_TRY(SAMBA_MORE(p->arena, body->nodes, body->count, body->room));
     body->nodes[body->count++] = node;
     return SAMBA_OK;
 }
 
 samba_status samba_chat_node_name(samba_chat_parser *p, samba_chat_node *node, samba_str name)
 {
-    if (node->named == node->name_room) {
-        samba_str *grown;
-        SAMBA_TRY(SAMBA_ROOM(p->arena, grown, 2 * node->name_room + 2));
-        if (node->named > 0)
-            memcpy(grown, node->names, (size_t)node->named * sizeof *grown);
-        node->names = grown;
-        node->name_room = 2 * node->name_room + 2;
-    }
+    SAMBA_TRY(SAMBA_MORE(p->arena, node->names, node->named, node->name_room));
     for (int64_t i = 0; i < node->named; i++)
         if (samba_str_equal(node->names[i], name))
             return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, samba_chat_now(p)->line,
@@ -104,14 +89,7 @@ static samba_status block_end(samba_chat_parser *p)
 /* One body more of a node: from the block's end on to one of `ends`, whose token is at hand then. */
 static samba_status add_body(samba_chat_parser *p, samba_chat_node *node, const char *const ends[3])
 {
-    if (node->body_count == node->body_room) {
-        samba_chat_body *grown;
-        SAMBA_TRY(SAMBA_ROOM(p->arena, grown, 2 * node->body_room + 2));
-        if (node->body_count > 0)
-            memcpy(grown, node->bodies, (size_t)node->body_count * sizeof *grown);
-        node->bodies = grown;
-        node->body_room = 2 * node->body_room + 2;
-    }
+    SAMBA_TRY(SAMBA_MORE(p->arena, node->bodies, node->body_count, node->body_room));
     samba_chat_skip(p, ":"); /* as in Python */
     SAMBA_TRY(block_end(p));
     node->body_count++;

@@ -21,15 +21,7 @@ samba_status samba_chat_scope_set(samba_chat_run *w, samba_chat_scope *scope, sa
             scope->names[i].value = value;
             return SAMBA_OK;
         }
-    if (scope->count == scope->room) {
-        const int64_t room = scope->room ? 2 * scope->room : 4;
-        samba_chat_pair *grown;
-        SAMBA_TRY(samba_chat_room(w, (size_t)room * sizeof *grown, &grown));
-        if (scope->count > 0)
-            memcpy(grown, scope->names, (size_t)scope->count * sizeof *grown);
-        scope->names = grown;
-        scope->room = room;
-    }
+    SAMBA_TRY(SAMBA_CHAT_MORE(w, scope->names, scope->count, scope->room));
     scope->names[scope->count++] = (samba_chat_pair){samba_chat_text_of(name), value};
     return SAMBA_OK;
 }

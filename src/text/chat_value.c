@@ -34,13 +34,24 @@ samba_status samba_chat_deeper(samba_chat_run *w)
     return SAMBA_OK;
 }
 
-samba_status samba_chat_room(samba_chat_run *w, size_t size, void *pointer)
+static samba_status refused_or(samba_chat_run *w, samba_status status)
 {
-    SAMBA_TRY(samba_chat_charge(w, size / 64));
-    samba_status status = samba_arena_room(&w->arena, size, pointer);
     if (status != SAMBA_OK && w->arena.refused)
         return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "the template takes too much memory on this conversation");
     return status;
+}
+
+samba_status samba_chat_room(samba_chat_run *w, size_t size, void *pointer)
+{
+    SAMBA_TRY(samba_chat_charge(w, size / 64));
+    return refused_or(w, samba_arena_room(&w->arena, size, pointer));
+}
+
+samba_status samba_chat_more(samba_chat_run *w, void *array, size_t each, int64_t count, int64_t *room)
+{
+    if (count == *room)
+        SAMBA_TRY(samba_chat_charge(w, 2 * (size_t)count * each / 64));
+    return refused_or(w, samba_arena_more(&w->arena, array, each, count, room));
 }
 
 /* ---- kinds ---- */
@@ -208,15 +219,7 @@ samba_status samba_chat_list_new(samba_chat_run *w, samba_chat_list **list) { re
 
 samba_status samba_chat_list_add(samba_chat_run *w, samba_chat_list *list, samba_chat_value item)
 {
-    if (list->count == list->room) {
-        const int64_t room = list->room ? 2 * list->room : 4;
-        samba_chat_value *grown;
-        SAMBA_TRY(samba_chat_room(w, (size_t)room * sizeof *grown, &grown));
-        if (list->count > 0)
-            memcpy(grown, list->items, (size_t)list->count * sizeof *grown);
-        list->items = grown;
-        list->room = room;
-    }
+    SAMBA_TRY(SAMBA_CHAT_MORE(w, list->items, list->count, list->room));
     list->items[list->count++] = item;
     return SAMBA_OK;
 }
@@ -244,15 +247,7 @@ samba_status samba_chat_dict_find(samba_chat_run *w, const samba_chat_dict *dict
 
 static samba_status add_pair(samba_chat_run *w, samba_chat_dict *dict, samba_chat_value key, samba_chat_value value)
 {
-    if (dict->count == dict->room) {
-        const int64_t room = dict->room ? 2 * dict->room : 4;
-        samba_chat_pair *grown;
-        SAMBA_TRY(samba_chat_room(w, (size_t)room * sizeof *grown, &grown));
-        if (dict->count > 0)
-            memcpy(grown, dict->pairs, (size_t)dict->count * sizeof *grown);
-        dict->pairs = grown;
-        dict->room = room;
-    }
+    SAMBA_TRY(SAMBA_CHAT_MORE(w, dict->pairs, dict->count, dict->room));
     dict->pairs[dict->count++] = (samba_chat_pair){key, value};
     return SAMBA_OK;
 }
