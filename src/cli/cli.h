@@ -87,7 +87,11 @@ bool samba_cli_rates_take(const char *text, double *flops, double *memory);
 #define SAMBA_CLI_NETWORK 96
 /* As the option takes it. */
 const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
-int samba_cli_compile(int argc, char **argv);     /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
+int samba_cli_compile(int argc, char **argv); /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
+/* cli/frame.c. False, and told, where there is no memory. */
+bool samba_cli_begin(samba_context **context);
+int samba_cli_end(samba_context *context, samba_status status); /* tells a failure, frees the context; the exit status */
+
 int samba_cli_prepare(int argc, char **argv);     /* cli/prepare.c: sambaflow prepare ...; the exit status */
 int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm COMMAND ...; the exit status */
 int samba_cli_lm_generate(int argc, char **argv); /* lm_generate.c; argv[0] is "generate" */

@@ -197,16 +197,10 @@ int samba_cli_lm(int argc, char **argv)
     for (int i = 2; i < argc; i++)
         asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
                 strcmp(argv[i], "--version") == 0;
-    if (samba_context_new(NULL, &j.context) != SAMBA_OK) {
-        fputs("sambaflow: no memory\n", stderr);
+    if (!samba_cli_begin(&j.context))
         return 1;
-    }
-    if (obey(&j, argc - 1, argv + 1, asks, &result) != SAMBA_OK) {
-        fprintf(stderr, "sambaflow: %s\n", samba_error_message(j.context));
-        result = 1;
-    }
+    const samba_status status = obey(&j, argc - 1, argv + 1, asks, &result);
     samba_cli_tuning_free(&j.tuning);
     samba_lm_free(j.lm);
-    samba_context_free(j.context);
-    return result;
+    return samba_cli_end(j.context, status) || result ? 1 : 0;
 }

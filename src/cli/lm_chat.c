@@ -176,18 +176,13 @@ int samba_cli_lm_chat(int argc, char **argv)
     samba_lm_words words;
     samba_lm_words_parse(SAMBA_LM_CHAT, argc, argv, &words);
     chat c = {.task.words = &words, .messages = json_array()};
-    if (!c.messages || samba_context_new(NULL, &c.task.context) != SAMBA_OK) {
-        fputs("sambaflow: no memory\n", stderr);
+    if (!samba_cli_begin(&c.task.context))
         return 1;
-    }
     samba_context *context = c.task.context;
-    samba_status status = talk(&c);
-    if (status != SAMBA_OK)
-        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
+    samba_status status = c.messages ? talk(&c) : samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for the conversation");
     samba_free(context, c.reply, (size_t)c.room);
     json_decref(c.messages);
     samba_chat_template_free(c.template);
     samba_lm_task_close(&c.task);
-    samba_context_free(context);
-    return status == SAMBA_OK ? 0 : 1;
+    return samba_cli_end(context, status);
 }

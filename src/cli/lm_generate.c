@@ -254,20 +254,15 @@ int samba_cli_lm_generate(int argc, char **argv)
     samba_lm_words words;
     samba_lm_words_parse(SAMBA_LM_GENERATE, argc, argv, &words);
     job j = {.task.words = &words};
-    if (samba_context_new(NULL, &j.task.context) != SAMBA_OK) {
-        fputs("sambaflow: no memory\n", stderr);
+    if (!samba_cli_begin(&j.task.context))
         return 1;
-    }
     samba_context *context = j.task.context;
     samba_status status = generate(&j);
-    if (status != SAMBA_OK)
-        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
     const int64_t sequences = samba_generator_sequences(j.task.generator);
     for (int64_t i = 0; j.outputs && i < sequences; i++)
         samba_free(context, j.outputs[i].text, (size_t)j.outputs[i].room);
     samba_free(context, j.outputs, sizeof *j.outputs * (size_t)sequences);
     samba_free(context, j.ends, sizeof *j.ends * (size_t)sequences);
     samba_lm_task_close(&j.task);
-    samba_context_free(context);
-    return status == SAMBA_OK ? 0 : 1;
+    return samba_cli_end(context, status);
 }

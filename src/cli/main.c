@@ -57,15 +57,7 @@ int main(int argc, char **argv)
         return samba_cli_prepare(argc, argv);
     samba_cli_parse(argc, argv, &arguments);
     samba_context *context;
-    if (samba_context_new(NULL, &context) != SAMBA_OK) {
-        fputs("sambaflow: no memory\n", stderr);
+    if (!samba_cli_begin(&context))
         return 1;
-    }
-    samba_status status = obey(context, &arguments);
-    if (status == SAMBA_OK)
-        status = samba_flush_output(context);
-    if (status != SAMBA_OK)
-        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
-    samba_context_free(context);
-    return status == SAMBA_OK ? 0 : 1;
+    return samba_cli_end(context, obey(context, &arguments));
 }

@@ -215,15 +215,7 @@ int samba_cli_prepare(int argc, char **argv)
     argv[1] = name;
     take_underscores(argc - 1, argv + 1);
     argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &p);
-    if (samba_context_new(NULL, &context) != SAMBA_OK) {
-        fputs("sambaflow: no memory\n", stderr);
+    if (!samba_cli_begin(&context))
         return 1;
-    }
-    samba_status status = work(context, &p);
-    if (status == SAMBA_OK)
-        status = samba_flush_output(context);
-    if (status != SAMBA_OK)
-        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
-    samba_context_free(context);
-    return status == SAMBA_OK ? 0 : 1;
+    return samba_cli_end(context, work(context, &p));
 }
