@@ -11,11 +11,8 @@ import random
 import re
 
 import pytest
-
-pytest.importorskip("transformers")
-pytest.importorskip("jinja2")
-from chat_library import Refused, Template, Unsupported  # noqa: E402
-from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template  # noqa: E402  # noqa: E402
+from chat_library import Refused, Template, Unsupported
+from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
 
 SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
 COUNT = int(os.environ.get("SAMBA_TEST_TEMPLATES", 800))

@@ -14,6 +14,7 @@ from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int32, c_int64,
 import numpy
 import pytest
 import test_lm
+import tokenizers
 import torch
 from test_lm import ARCHITECTURES, BUILD, CASES, SEED, make, near, one_thread  # noqa: F401
 
@@ -321,7 +322,6 @@ def command(*words, text=None, code=0):
 @pytest.fixture
 def speaking(tmp_path):
     """A small model with a tokenizer of bytes, and one special token, which ends a text."""
-    tokenizers = pytest.importorskip("tokenizers")
     model = tmp_path / "model"
     config = test_lm.transformers.GPT2Config(
         vocab_size=257, n_positions=64, n_embd=24, n_layer=2, n_head=2, bos_token_id=256, eos_token_id=256
