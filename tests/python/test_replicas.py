@@ -136,7 +136,7 @@ def test_exception(mpi, how, tmp_path):
     """One of one replica ends all, soon, and is told once; its handlers run."""
     done = launched(mpi, PROGRAM, how, tmp_path)
     assert done.returncode != 0
-    assert time.time() - float((tmp_path / "failed").read_text()) < 5
+    assert time.time() - float((tmp_path / "failed").read_text()) < 60  # the other one would wait for ever
     assert done.stderr.count("ValueError: there is no such sample") == 1
     assert "handler of 1" in done.stdout
     assert "Internal error" not in done.stderr  # MPICH's, where its end is told twice
