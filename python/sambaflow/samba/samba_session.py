@@ -48,6 +48,7 @@ from sambaflow.samba.arguments import (
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
+from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import IDLE, SHAPED, TOTALS, check_owned, hyperparameters, structs
@@ -59,7 +60,6 @@ from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts
-from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import encoded, path_of, text
@@ -239,44 +239,6 @@ class SambaSession:
         them, for its graph; in lazy parameter mode those that initialize parameters, for when their values are needed."""
         return self.tracing or lazy.enabled()
 
-    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
-        tracer = Tracer(
-            name or type(model).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context
-        )
-        tracer.known, tracer.may_train = known or {}, may_train
-        tracer.add_named(model.named_parameters(remove_duplicate=False), True)
-        saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
-        tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
-        tracer.regions.check(tracer.names)
-        tracer.taken = {name for name, _, _ in tracer.names.values()}
-        tracer.taken.update(x.sn_name for x in trees.tensors(inputs) if isinstance(x, SambaTensor) and not x._kept_name)
-        with at_work(tracer):
-            if isinstance(inputs, dict):
-                results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
-            else:
-                results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
-            outputs = trees.tensors(results)
-            values = [
-                tracer.value(x) for x in outputs
-            ]  # before buffers become what forward has set them to: what they were may be returned
-        if not outputs and not tracer.assigned:
-            what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"
-            raise errors.ArgumentError(
-                f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run "
-                "is to give, as a "
-                "tensor or tensors in tuples, lists, dicts and dataclasses"
-            )
-        losses = set(flat_ids(loss_indices, "loss_indices"))
-        for i in losses:
-            if i not in range(len(outputs)):
-                raise errors.ArgumentError(f"loss_indices: there is no output {i}; the model has {len(outputs)}, counted from 0")
-        for i, value in enumerate(values):
-            outputs[i] = tracer.wrap(value)
-            outputs[i].sn_name = f"{tracer.scope}output_{i}"
-            (lib.samba_loss if i in losses else lib.samba_output)(tracer.graph, outputs[i].sn_name.encode(), value)
-        tracer.check()
-        return tracer, outputs
-
     # ---- compiling ----
 
     def compile(
@@ -372,7 +334,7 @@ class SambaSession:
         check_mapping("compile", mapping)
         check_flag("compile", "data_parallel", data_parallel)
         model = module("tracing", model)
-        tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
+        tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
@@ -418,7 +380,7 @@ class SambaSession:
         check_distlearn("trace_graph", distlearn_config)
         one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
         model = module("tracing", model)
-        tracer, outputs = self._trace(model, inputs, loss_indices, "")
+        tracer, outputs = forward_graph(model, inputs, loss_indices, "")
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
         if not pef and self._device is None:
@@ -435,7 +397,8 @@ class SambaSession:
         self._owned.check("trace_graph", tracer, device.tensors)
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
-        self._use(device, tracer.regions.aliases)  # from here on nothing is refused
+        regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
+        self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
         self._settings.traced(data_parallel_mode, distlearn_config is not None)
         self._several, self._optimizers, self._owned = [], None, Owned()
         self._traced = self._owned.add(tracer, model)
@@ -550,7 +513,7 @@ class SambaSession:
 
     def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping=""):
         """See samba.utils.trace_multigraph."""
-        traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping)
+        traced = multigraph.begin_trace(graph, inputs, optimizers, trace_prefix or "", mapping)
         if self._optimizers is not None:
             self._end_trace(traced, len(self._several), True)
         self._several.append(traced)
@@ -921,7 +884,7 @@ class SambaSession:
         return self._traced[name]
 
     def get_tensors_by_name(self, names):
-        """Copies of device tensors."""
+        """Copies of device tensors, by their names or by names of regions."""
         return tuple(SambaTensor(self.device_get(name), name=name) for name in listed(names))
 
     def get_tensors(self, samba_tensors):
