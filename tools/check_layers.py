@@ -22,7 +22,8 @@ left owned convert same_value
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf
+lazy_param
 forward
 graph multigraph
 utils samba_session

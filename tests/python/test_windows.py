@@ -196,21 +196,40 @@ def test_an_int_is_a_start_each():
     assert samba.sn_gather(x, torch.tensor(7), 0, 2).tolist() == [7, 8]
 
 
+def differences(function, at):
+    """Central differences of a number at a tensor."""
+    found, step = torch.zeros_like(at), 1e-6
+    for i in range(at.numel()):
+        ends = []
+        for sign in (1, -1):
+            moved = at.clone()
+            moved.view(-1)[i] += sign * step
+            ends.append(function(moved))
+        found.view(-1)[i] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
 def test_finite_differences():
     g = torch.Generator().manual_seed(SEED)
-    x = torch.randn(3, 4, 2, generator=g, dtype=torch.float64, requires_grad=True)
-    u = torch.randn(3, 2, 2, 2, generator=g, dtype=torch.float64, requires_grad=True)
+    x, u, w = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((3, 4, 2), (3, 2, 2, 2), (3, 4, 2)))
     starts = torch.tensor([[[0], [3]], [[2], [-1]], [[1], [0]]])
 
-    def plain(function):
-        return lambda *given: samba.to_torch(function(*map(samba.from_torch_tensor, given)))
+    def gathered(x):
+        return (samba.sn_gather(x, starts, [1], [2], [0]) * u).sum()
 
-    assert torch.autograd.gradcheck(plain(lambda x: samba.sn_gather(x, starts, [1], [2], [0])), (x,))
-    for reduce in (None, "sum"):
-        where = starts[:, :1] if reduce is None else starts
-        assert torch.autograd.gradcheck(
-            plain(lambda x, u: samba.sn_scatter(x, where, u[:, : where.shape[1]], [1], None, [0], reduce)), (x, u)
-        )
+    def scattered(reduce):
+        its = starts[:, :1] if reduce is None else starts
+        return lambda x, u: (samba.sn_scatter(x, its, u[:, : its.shape[1]], [1], None, [0], reduce) * w).sum()
+
+    leaf = samba.from_torch_tensor(x.clone().requires_grad_())
+    (grad,) = torch.autograd.grad(gathered(leaf), leaf)
+    torch.testing.assert_close(samba.to_torch(grad), differences(lambda x: gathered(x).item(), x))
+    for reduce in COMBINED:
+        call = scattered(reduce)
+        leaves = [samba.from_torch_tensor(part.clone().requires_grad_()) for part in (x, u)]
+        grads = [samba.to_torch(grad) for grad in torch.autograd.grad(call(*leaves), leaves)]
+        torch.testing.assert_close(grads[0], differences(lambda x: call(x, u).item(), x))
+        torch.testing.assert_close(grads[1], differences(lambda u: call(x, u).item(), u))
 
 
 def test_integers():

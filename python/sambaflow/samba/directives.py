@@ -15,8 +15,8 @@ FUSIONS = weakref.WeakKeyDictionary()  # module -> the name its operators are ke
 
 
 def op_fusion(module=None, name=None, *, func_name=None):
-    """Keeps operators in one section of each type: forward in one, their gradients in one. `sambaflow inspect --operators` shows the
-    name. A hint inside another is part of it, and what has one name stays together.
+    """Keeps operators in one section of each type: forward in one, their gradients in one. `sambaflow inspect --operators` shows
+    the name. A hint inside another is part of it, and what has one name stays together.
 
     op_fusion(module, name) means the operators of a module, and of what it calls, and returns the module;
     `with op_fusion(func_name=...):` in a forward pass those that are traced inside. Nothing else is different.
@@ -62,11 +62,10 @@ def _enclosed(name):
 _told = set()
 
 
-@contextlib.contextmanager
-def sdpa_directives(directives=None, **more):
+class sdpa_directives(contextlib.ContextDecorator):
     """Around calls of scaled_dot_product_attention, or as a decorator of a forward: hints about how another device's attention
-    should be cut. The device here, a CPU, has one way to compute it, which needs none: a NoEffectWarning says so once for each
-    name of a hint.
+    should be cut, as a dict or by name. The device here, a CPU, has one way to compute it, which needs none: a NoEffectWarning
+    says so once for each name of a hint.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as said:
@@ -76,10 +75,18 @@ def sdpa_directives(directives=None, **more):
     >>> str(said[0].message)
     'sdpa_directives: block: without effect on this device, a CPU'
     """
-    if directives is not None and not isinstance(directives, dict):
-        raise TypeError(f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}")
-    fresh = [str(name) for name in {**(directives or {}), **more} if str(name) not in _told]
-    if fresh:
-        _told.update(fresh)
-        launch.warn(f"sdpa_directives: {', '.join(fresh)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=3)
-    yield
+
+    def __init__(self, directives=None, **more):
+        if directives is not None and not isinstance(directives, dict):
+            raise TypeError(f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}")
+        fresh = [str(name) for name in {**(directives or {}), **more} if str(name) not in _told]
+        if fresh:
+            _told.update(fresh)
+            said = f"sdpa_directives: {', '.join(fresh)}: without effect on this device, a CPU"
+            launch.warn(said, NoEffectWarning, stacklevel=2)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None

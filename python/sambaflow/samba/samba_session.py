@@ -48,6 +48,7 @@ from sambaflow.samba.arguments import (
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
+from sambaflow.samba.auxiliary import Auxiliary
 from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
@@ -67,7 +68,7 @@ from sambaflow.words import encoded, path_of, text
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
-class SambaSession:
+class SambaSession(Auxiliary):
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
@@ -85,6 +86,7 @@ class SambaSession:
         self._profiler, self._runtime_profile = Profiler(), None
         self._pinned = False
         self._settings = Settings()
+        self._forget_auxiliary()
 
     def setup(self, args):
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything
@@ -224,6 +226,8 @@ class SambaSession:
             return self._ports.pin(tensors)
 
     def _use(self, device, aliases=None):
+        if device is not self._device:
+            self._forget_auxiliary()
         self._device, self._aliases = device, aliases or {}
         self._ports = Ports(device, self._aliases)
 
@@ -651,6 +655,8 @@ class SambaSession:
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
+        if name in self._auxiliary:
+            return self._auxiliary[name].clone()
         device, name = self.loaded(), self._aliases.get(name, name)
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
@@ -669,6 +675,8 @@ class SambaSession:
 
     def device_set(self, name, tensor):
         """Copies a host tensor to the device."""
+        if name in self._auxiliary:
+            return self._set_auxiliary(name, tensor)
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
             device.set(host_tensor(lazy.values_once(tensor), self._aliases.get(name, name)))
@@ -788,6 +796,7 @@ class SambaSession:
         self.get_samba_tensor_by_name(name)
         if tensor is None:
             del self._traced[name]
+            self._auxiliary.pop(name, None)
         else:
             self.device_set(name, tensor)
             self._traced[name].take_values(values_of(tensor))

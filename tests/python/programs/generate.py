@@ -6,8 +6,8 @@ keys and values and leaves logits. Each is traced by trace_multigraph, its outpu
 its inputs and outputs is added; inputs of later graphs are made of the regions of earlier outputs. Nothing but a position goes to
 the device in a step, and nothing but a token comes back.
 
-Usage: generate.py FOLDER compile -p PEF | generate.py FOLDER run -p PEF. FOLDER holds the model, `from_pretrained`, and prompts.npy;
-run writes tokens.npy."""
+Usage: generate.py FOLDER compile -p PEF | generate.py FOLDER run -p PEF. FOLDER holds the model, as from_pretrained takes it, and
+prompts.npy; run writes tokens.npy."""
 
 import sys
 

@@ -25,8 +25,8 @@ def groupby(input, groups, num_groups, capacity=None, dim=0, fill=0):
         fill: what places have that no row came to.
 
     Returns:
-        (num_groups, capacity, *the other dims of input in their order), and how many rows each group was sent, (num_groups,) int64,
-        which may be more than its capacity.
+        (num_groups, capacity, *the other dims of input in their order), and how many rows each group was sent, (num_groups,)
+        int64, which may be more than its capacity.
 
     >>> found, counts = groupby(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1, 0, 1]), num_groups=2, capacity=2)
     >>> found.tolist(), counts.tolist()

@@ -81,8 +81,8 @@ def sn_zipmapreduce(function, tensors, reduce=None, dims=None, keepdim=False):
     """A function of elements at every place, then a reduction.
 
     Args:
-        function: takes an element of each tensor, as tensors that broadcast to the space, and gives one or a tuple of several. One
-            with an argument more is given the Space first.
+        function: takes an element of each tensor, as tensors that broadcast to the space, and gives one or a tuple of several.
+            One with an argument more is given the Space first.
         tensors: a tensor or several, whose shapes broadcast.
         reduce: None, 'sum', 'mean', 'prod', 'amax', 'amin', 'any' or 'all'.
         dims: of the space, that are reduced; None: all.

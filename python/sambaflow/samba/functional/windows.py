@@ -67,8 +67,8 @@ class _Windows:
         self.batch = list(self.starts.shape[:-1])
         if self.starts.dim() == 0 or self.starts.shape[-1] != len(self.dims):
             raise errors.ShapeError(
-                f"{call}: start_indices of shape {tuple(starts.shape)}: its last dim must have {len(self.dims)}, a start for each "
-                f"of dims {self.dims}{where()}"
+                f"{call}: start_indices of shape {tuple(starts.shape)}: its last dim must have {len(self.dims)}, a start for "
+                f"each of dims {self.dims}{where()}"
             )
         if [self.shape[d] for d in self.batched] != self.batch[: len(self.batched)]:
             raise errors.ShapeError(
@@ -157,8 +157,8 @@ def _along(rank, at, size):
 
 
 def sn_gather(x, start_indices, dims, lengths, batched_dims=()):
-    """Windows of x, each of `lengths` in `dims` and whole in other dims, from where `start_indices` says: XLA's Gather, and of one
-    window its DynamicSlice.
+    """Windows of x, each of `lengths` in `dims` and whole in other dims, from where `start_indices` says: XLA's Gather, and of
+    one window its DynamicSlice.
 
     A start that would put a window outside of x is moved to the nearest that does not (-3 is 0, as is whatever is below).
     Gradients go to x.

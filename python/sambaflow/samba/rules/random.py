@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
+from sambaflow.errors import ArgumentError
 from sambaflow.samba.rules.common import cast, in_place, unsupported
 from sambaflow.samba.trace import RANDOM, rule
 
@@ -99,11 +100,12 @@ def multinomial(t, input, num_samples, replacement=False, *, generator=None):
         unsupported(t, f"multinomial of {tuple(input.shape)} {input.dtype}: expected floating-point weights of one dim or two")
     categories = input.shape[-1]
     if num_samples < 1 or categories == 0 or (num_samples > categories and not replacement):
-        raise ValueError(f"{num_samples} samples of {categories} categories {'with' if replacement else 'without'} replacement")
+        how = "with" if replacement else "without"
+        raise ArgumentError(f"multinomial: {num_samples} samples of {categories} categories {how} replacement{t.where()}")
     weights = input.detach()
     if not replacement:
         weights = weights if weights.dtype is torch.float64 else cast(t, weights, torch.float32)
-        waits = -torch.log1p(-_uniform(t, weights.shape)).clamp(min=torch.finfo(torch.float32).tiny)
+        waits = (-torch.log1p(-_uniform(t, weights.shape))).clamp(min=torch.finfo(torch.float32).tiny)
         return (weights / waits.to(weights.dtype)).topk(num_samples, -1).indices
     sums = weights.double().cumsum(-1)
     drawn = _uniform(t, [*weights.shape[:-1], num_samples]).double() * sums[..., -1:]
