@@ -24,7 +24,7 @@ from sambaflow.samba.lazy_param import RNGProvider, RNGProviderFactory
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.trace import _TORCH_DTYPES
 from sambaflow.samba.utils.checkpoint import load_sharded_checkpoint
-from sambaflow.samba.utils.pef_utils import get_pef_info, get_pefmeta_dict
+from sambaflow.samba.utils.pef_utils import PefInfoStruct, get_pef_info, get_pefmeta_dict
 
 
 @pytest.fixture
@@ -159,6 +159,7 @@ def test_without_pydantic(tmp_path):
 def test_pef_info(line, tmp_path):
     model, inputs, _, pef = line
     info = get_pef_info(pef)
+    assert isinstance(info, PefInfoStruct)
     assert info.path == pef and info.section_types == ("FWD", "BCKWD", "OPT") and not info.inference and info.mapping == "section"
     assert info.inputs == {"x": ("float32", (4, 3))} and info.outputs == {"output_0": ("float32", (4, 2))}
     assert info.parameters == {"weight": ("float32", (2, 3)), "bias": ("float32", (2,))}

@@ -141,7 +141,7 @@ class FwdGraph(SambaGraph):
         if optimizers:
             raise ArgumentError("FwdGraph: a graph that is only run forward has no optimizers: take SambaGraph")
         if isinstance(model, (dict, list, tuple)) or hasattr(model, "sn_name"):
-            found = traced_of(model, inputs)
+            found = _traced_of(model, inputs)
             super().__init__(found.model, found.inputs, None, name or found.name or type(found.model).__name__, loss_indices)
             self._kept = found.become(self.name, trees.tensors(inputs))
             self.traced_as(found.outputs)
@@ -149,7 +149,7 @@ class FwdGraph(SambaGraph):
             super().__init__(model, inputs, None, name, loss_indices)
 
 
-def traced_of(inputs, outputs):
+def _traced_of(inputs, outputs):
     """What trace_multigraph has noted of tensors that it gave, for these inputs."""
     notes = [getattr(x, "_noted", None) for x in trees.tensors(outputs)]
     if not notes or any(note is None or note is not notes[0] for note in notes):

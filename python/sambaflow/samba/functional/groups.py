@@ -7,7 +7,7 @@ import math
 import torch
 
 from sambaflow import errors
-from sambaflow.samba.functional.windows import samba, where, wrapped
+from sambaflow.samba.functional.checks import samba, where, wrapped
 
 
 def groupby(input, groups, num_groups, capacity=None, dim=0, fill=0):

@@ -9,6 +9,10 @@ may follow. All of it is operators on whole tensors, which the compiler fuses.
 [[1.0, -1.0], [1.0, 1.0]]
 >>> sn_zipmapreduce(lambda a, b: a * b, [torch.ones(2, 3), torch.arange(3.0)], reduce="sum", dims=-1).tolist()
 [3.0, 3.0]
+>>> def corner(space: Space, scores):
+...     return sn_select(sn_iteridx(0, attrs=space) + sn_iteridx(1, attrs=space) == 0, 5.0, scores)
+>>> sn_zipmapreduce(corner, torch.ones(2, 2)).tolist()
+[[5.0, 1.0], [1.0, 1.0]]
 """
 
 import inspect
@@ -18,7 +22,7 @@ from typing import NamedTuple
 import torch
 
 from sambaflow import errors
-from sambaflow.samba.functional.windows import samba, where, wrapped
+from sambaflow.samba.functional.checks import samba, where, wrapped
 from sambaflow.samba.sntype import SNType
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all")

@@ -12,39 +12,9 @@ import math
 import torch
 
 from sambaflow import errors
-from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.samba.functional.checks import numbers, samba, where, wrapped
 
 _REDUCTIONS = {"sum": torch.add, "prod": torch.mul, "amax": torch.maximum, "amin": torch.minimum}
-
-
-def where():
-    """The place in the model that is being traced, for the end of a message."""
-    return "" if _state.tracer is None else _state.tracer.where()
-
-
-def samba(call, name, x):
-    """An argument as a SambaTensor."""
-    if not isinstance(x, torch.Tensor):
-        raise errors.ArgumentTypeError(f"{call}: {name} must be a tensor, given {type(x).__name__}{where()}")
-    return x if isinstance(x, SambaTensor) else SambaTensor(x)
-
-
-def _numbers(call, name, given):
-    """An int, or several, as a list."""
-    several = list(given) if isinstance(given, (list, tuple)) else [given]
-    if not all(isinstance(d, int) and not isinstance(d, bool) for d in several):
-        raise errors.ArgumentTypeError(f"{call}: {name} must be integers, given {given!r:.100}{where()}")
-    return several
-
-
-def wrapped(call, name, given, rank):
-    """Dims of a tensor of that rank as 0 .. rank-1."""
-    dims = _numbers(call, name, given)
-    for d in dims:
-        if not -rank <= d < rank:
-            raise errors.ArgumentIndexError(f"{call}: {name} has {d}, and x has {rank} dims{where()}")
-    return [d % rank for d in dims]
 
 
 class _Windows:
@@ -81,7 +51,7 @@ class _Windows:
 
     def take_lengths(self, lengths):
         """How long windows are in each of `dims`."""
-        self.lengths = _numbers(self.call, "lengths", lengths)
+        self.lengths = numbers(self.call, "lengths", lengths)
         if len(self.lengths) != len(self.dims):
             raise errors.ShapeError(
                 f"{self.call}: {len(self.lengths)} lengths for {len(self.dims)} dims: expected one for each{where()}"
@@ -134,16 +104,16 @@ class _Windows:
     def row_numbers(self):
         """The number of the row of each place of each window: (*batch, *lengths)."""
         rank, head = len(self.batch) + len(self.dims), self.batched + self.dims
-        step, numbers = 1, 0
+        step, found = 1, 0
         for at in range(len(head) - 1, -1, -1):
             k = at - len(self.batched)
             if k < 0:
-                numbers = numbers + torch.arange(self.shape[head[at]]).reshape(_along(rank, at, -1)) * step
+                found = found + torch.arange(self.shape[head[at]]).reshape(_along(rank, at, -1)) * step
             else:
                 places = torch.arange(self.lengths[k]).reshape(_along(rank, len(self.batch) + k, -1))
-                numbers = numbers + (self.start(k).reshape(*self.batch, *[1] * len(self.dims)) + places) * step
+                found = found + (self.start(k).reshape(*self.batch, *[1] * len(self.dims)) + places) * step
             step *= self.shape[head[at]]
-        return numbers
+        return found
 
     def order(self):
         """Where the dims of windows that are (*lengths, *rest) stand in windows as x has them."""
@@ -233,7 +203,7 @@ def sn_scatter(x, start_indices, updates, dims, lengths=None, batched_dims=(), r
         raise errors.ShapeError(f"{call}: updates of shape {tuple(given)}: expected ({expected}){where()}")
     found = [given[begin + its.window.index(d)] for d in its.dims]
     its.take_lengths(found)
-    if lengths is not None and _numbers(call, "lengths", lengths) != found:
+    if lengths is not None and numbers(call, "lengths", lengths) != found:
         raise errors.ShapeError(f"{call}: lengths {lengths!r:.100}, and updates has {found} in dims {its.dims}{where()}")
     return _one(its, x, updates, reduce) if not its.batch else _several(its, x, updates, reduce)
 
@@ -261,13 +231,13 @@ def _several(its, x, updates, reduce):
     count, width = rows.shape
     rows = torch.cat([rows, torch.zeros(1, width, dtype=x.dtype)])
     fits = its.fits().reshape(*its.batch, *[1] * len(its.dims))
-    numbers = torch.where(fits, its.row_numbers(), count).reshape(-1)
+    places = torch.where(fits, its.row_numbers(), count).reshape(-1)
     order = its.order()
-    given = updates.permute(*[order.index(d) for d in range(len(order))]).reshape(numbers.shape[0], width)
+    given = updates.permute(*[order.index(d) for d in range(len(order))]).reshape(places.shape[0], width)
     if reduce is None:
-        rows = rows.index_copy(0, numbers, given)
+        rows = rows.index_copy(0, places, given)
     elif reduce == "sum":
-        rows = rows.index_add(0, numbers, given)
+        rows = rows.index_add(0, places, given)
     else:
-        rows = rows.scatter_reduce(0, numbers.unsqueeze(1).expand(-1, width), given, reduce)
+        rows = rows.scatter_reduce(0, places.unsqueeze(1).expand(-1, width), given, reduce)
     return its.back(rows[:count])

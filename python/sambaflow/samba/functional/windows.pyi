@@ -5,9 +5,6 @@ import torch
 
 from sambaflow.samba.sambatensor import SambaTensor
 
-def where() -> str: ...
-def samba(call: str, name: str, x: torch.Tensor) -> SambaTensor: ...
-def wrapped(call: str, name: str, given: int | Sequence[int], rank: int) -> list[int]: ...
 def sn_gather(
     x: torch.Tensor,
     start_indices: torch.Tensor,

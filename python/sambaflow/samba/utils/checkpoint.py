@@ -4,15 +4,15 @@ tensor is in which. One file is in memory at a time.
 
 >>> import os, tempfile, torch
 >>> import sambaflow.samba as samba
->>> from sambaflow.samba.utils.checkpoint import load_sharded_checkpoint
+>>> from sambaflow.samba.utils.checkpoint import LoadedKeys, load_sharded_checkpoint
 >>> model = samba.from_torch_model_(torch.nn.Linear(2, 1))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     torch.save({"weight": torch.ones(1, 2)}, os.path.join(folder, "a.bin"))
 ...     torch.save({"bias": torch.zeros(1)}, os.path.join(folder, "b.bin"))
 ...     with open(os.path.join(folder, "pytorch_model.bin.index.json"), "w") as file:
 ...         _ = file.write('{"weight_map": {"weight": "a.bin", "bias": "b.bin"}}')
-...     load_sharded_checkpoint(model, folder)
-LoadedKeys(missing_keys=[], unexpected_keys=[])
+...     load_sharded_checkpoint(model, folder) == LoadedKeys(missing_keys=[], unexpected_keys=[])
+True
 >>> model.weight.tolist()
 [[1.0, 1.0]]
 """

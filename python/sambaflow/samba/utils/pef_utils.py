@@ -119,8 +119,8 @@ def get_pef_info(path):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pef = samba.session.compile(torch.nn.ReLU(), (samba.randn(4, 3, name="x"),), inference=True, output_folder=folder)
     ...     info = get_pef_info(pef)
-    >>> info.inputs, info.inference, info.section_types
-    ({'x': ('float32', (4, 3))}, True, ('FWD',))
+    >>> isinstance(info, PefInfoStruct), info.inputs, info.inference, info.section_types
+    (True, {'x': ('float32', (4, 3))}, True, ('FWD',))
     """
     session = Session(path)
     kinds = {"inputs": {}, "outputs": {}, "parameters": {}, "buffers": {}}
