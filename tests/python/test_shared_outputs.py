@@ -171,6 +171,31 @@ def test_refused(tmp_path):
         samba.session.compile_multigraph(output_folder=str(tmp_path))
 
 
+def test_region_names_come_before_the_runtime(tmp_path):
+    first = samba.from_torch_model_(First())
+    x = (samba.randn(2, 3, name="x"),)
+
+    def named(outputs):
+        outputs[0].sn_region_name = "y"
+        return outputs
+
+    samba.session.add_graph(FwdGraph(x, named(utils.trace_multigraph(first, x)), "first"))
+    pef = samba.session.compile_multigraph(output_folder=str(tmp_path))
+    samba.session.reset()
+    utils.trace_multigraph(first, x)
+    said = "the PEF's graph has no output 'first.output_0': .* between trace_multigraph and init_multigraph_runtime"
+    with pytest.raises(errors.StateError, match=said):
+        samba.session.init_multigraph_runtime(pef)
+    samba.session.reset()
+    samba.session.init_multigraph_runtime(pef)
+    with pytest.raises(errors.StateError, match=said):
+        utils.trace_multigraph(first, x)
+    samba.session.reset()
+    named(utils.trace_multigraph(first, x))  # no graph is made: the PEF knows its name
+    samba.session.init_multigraph_runtime(pef)
+    assert samba.session.get_tensors_by_name(["y"])[0].shape == (2, 3)
+
+
 def test_a_region_of_one_graph(tmp_path):
     """get_tensors_by_name takes names of regions, also where a PEF has one graph."""
     model, x = torch.nn.ReLU(), samba.ones(2, name="x", region_name="place")

@@ -89,9 +89,8 @@ class RNGProviderFactory:
 class _Callable(types.ModuleType):
     """A module that is also the function of its name."""
 
-    @staticmethod
-    def __call__(*args, **kwargs):
-        return lazy_param(*args, **kwargs)
+    def __call__(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+        return lazy_param(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
 
 
 sys.modules[__name__].__class__ = _Callable

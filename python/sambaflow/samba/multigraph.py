@@ -205,7 +205,16 @@ def end_trace(session, device, traced, index, known):
         traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names(), ends=ends
     )
     session._owned.check(f"trace_multigraph: graph {name!r}", tracer, device.tensors)
-    session._compare(device, tracer, index)
+    try:
+        session._compare(device, tracer, index)
+    except errors.StateError as error:
+        lost = [x.sn_name for x in outputs if f'"{x.sn_name}"' not in text(info.text) and x.sn_name not in tracer.regions.aliases]
+        if not (info.inference and lost):
+            raise
+        raise errors.StateError(
+            f"{error}; the PEF's graph has no output {lost[0]!r}: one that is memory of several graphs is given its "
+            "sn_region_name between trace_multigraph and init_multigraph_runtime"
+        ) from None
     tensors = session._owned.add(tracer, traced.model)
     for handle, its in zip(traced.outputs, outputs):
         handle.sn_name = its.sn_name
