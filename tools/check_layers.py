@@ -22,7 +22,7 @@ left owned convert same_value
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers
 lazy_param
 forward
 graph multigraph
