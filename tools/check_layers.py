@@ -15,12 +15,16 @@ onnx prepare
 onnx_backend
 _state optimizer_facts keywords shown exits trees torch_methods of_session profiler progress calls locations directives regions
 arguments transforms differences unwritten copies
-sambatensor views functions functional nn
+sntype
+sambatensor views functions nn
+functional
 left owned convert same_value
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers
+lazy_param
+forward
 graph multigraph
 utils samba_session
 samba

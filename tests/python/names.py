@@ -56,6 +56,22 @@ DOCUMENTS = {
         samba.utils.pef_utils.get_pefmeta samba.utils.pef_utils.get_pefmeta_dict samba.directives.op_fusion samba.graph.FwdGraph
         samba.graph.SambaGraph samba.profiler.Profiler logging.samba_logger sambacollections.OrderedSet""",  # noqa: E501
     ),
+    "what public programs use besides": (
+        "sambaflow.samba",
+        """from_torch_tensor_ sn_gather sn_scatter sn_multinomial groupby triu_fill functional.sn_gather functional.stir.sn_imm
+        functional.stir.sn_iteridx functional.stir.sn_select functional.stir.sn_zipmapreduce utils.SNType lazy_param
+        lazy_param.RNGProvider lazy_param.RNGProviderFactory argconf.args.CommonArgs argconf.args.CompileArgs argconf.args.RunArgs
+        argconf.args.FlattenSambaArgsAllowExtra argconf.args.HydraSambaArgs utils.pef_utils.PefInfoStruct
+        utils.pef_utils.get_pef_info directives.sdpa_directives utils.checkpoint.load_sharded_checkpoint""",
+    ),
+    "what public programs use of a session": (
+        "sambaflow.samba.samba_session.SambaSession",
+        "add_aux_tensor dynamic_dims is_valid_aux_tensor_name",
+    ),
+    "what public programs use of a profiler": (
+        "sambaflow.samba.profiler.Profiler",
+        "end_event get_latencies get_throughputs start_event",
+    ),
 }
 
 

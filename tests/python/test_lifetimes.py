@@ -23,6 +23,7 @@ import sambaflow.samba as samba
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError
 from sambaflow.runtime import Session, Tensor
+from sambaflow.samba.forward import forward_graph
 
 
 class Small(nn.Module):
@@ -71,7 +72,7 @@ def test_sessions_and_tracers_end(small):
     def again():
         session = Session(pef)
         session.run(zeros_of(session), [])
-        samba.session._trace(model, inputs, [0], "again")
+        forward_graph(model, inputs, [0], "again")
 
     before = resident_after(again, 30)
     assert resident_after(again, 100) - before < 4 << 20

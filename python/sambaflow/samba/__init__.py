@@ -10,7 +10,7 @@
 import torch as _torch
 
 from sambaflow.errors import HostFallbackWarning, NoEffectWarning
-from sambaflow.samba import _state, eager, optim, rules, same_value
+from sambaflow.samba import _state, eager, lazy_param, optim, rules, same_value
 from sambaflow.samba.convert import (
     from_named_dict,
     from_torch,
@@ -20,7 +20,6 @@ from sambaflow.samba.convert import (
     from_torch_tensor_,
 )
 from sambaflow.samba.functional import *
-from sambaflow.samba.lazy import lazy_param
 from sambaflow.samba.onnx_module import OnnxModule, from_onnx_model
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch

@@ -14,6 +14,7 @@ _NOT_CARRIED = (
     "_trace",
     "_view",
     "_session",
+    "_noted",
     "grad",
 )  # nodes of a graph are nobody else's, and no session has traced a copy
 

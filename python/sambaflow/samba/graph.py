@@ -4,9 +4,11 @@
 from typing import NamedTuple
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import ArgumentError
+from sambaflow.errors import ArgumentError, UnsupportedError
 from sambaflow.runtime import DTYPE_NAMES
+from sambaflow.samba import trees
 from sambaflow.samba.arguments import listed, module
+from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.words import text
 
 
@@ -71,21 +73,34 @@ class SambaGraph:
         self.optimizers = listed(optimizers)
         self.name = name or type(model).__name__
         self.loss_indices = loss_indices
-        self._traced = None
+        self._traced = self._handles = self._kept = None
+
+    def traced_as(self, outputs):
+        """trace_multigraph has traced it: what it gave, of which region names may be set."""
+        self._handles = tuple(outputs)
+
+    def ends(self, graphs):
+        """What is known of its outputs, where it is one of these graphs."""
+        shared = [x for x in self._handles or () if x._sn_region_name]
+        if shared and not self.inference:
+            raise UnsupportedError(
+                f"graph {self.name!r} has a backward pass, and its output {shared[0].sn_name!r} the region name "
+                f"{shared[0].sn_region_name!r}: outputs of graphs that are only run forward, FwdGraph, share memory"
+            )
+        wanted = frozenset(x.sn_region_name for graph in graphs for x in trees.tensors(graph.inputs) if hasattr(x, "sn_name"))
+        return Ends(self._kept, self._handles or (), wanted) if self.inference else None
 
     def _trace(self):
         if self._traced is None:
-            from sambaflow.samba import session  # which has the loaded package around it
-
-            tracer, outputs = session._trace(self.model, self.inputs, self.loss_indices, self.name, may_train=not self.inference)
+            tracer, outputs = forward_graph(self.model, self.inputs, self.loss_indices, self.name, may_train=not self.inference)
             tracer.prune()
             self._traced = tracer, tuple(outputs)
         return self._traced
 
     @property
     def output_tensors(self):
-        """The traced outputs: named tensors with shapes and no values."""
-        return self._trace()[1]
+        """The traced outputs: named tensors with shapes and no values; those of trace_multigraph where it was called."""
+        return self._trace()[1] if self._handles is None else self._handles
 
     def __str__(self):
         return self._trace()[0].print()
@@ -104,11 +119,20 @@ class SambaGraph:
 class FwdGraph(SambaGraph):
     """A graph that is only run forward: it has no optimizers and no gradients.
 
+    FwdGraph(model, inputs, name) is traced when it is compiled. FwdGraph(inputs, outputs, name) is what trace_multigraph has
+    traced: `outputs` are what it gave for these inputs, or some of them, and the graph has no others.
+
     >>> import torch
     >>> import sambaflow.samba as samba
     >>> from sambaflow.samba.graph import FwdGraph
+    >>> from sambaflow.samba.utils import trace_multigraph
     >>> len(FwdGraph(torch.nn.ReLU(), (samba.randn(4, name="x"),)))
     2
+    >>> inputs = (samba.randn(4, name="x"),)
+    >>> outputs = trace_multigraph(torch.nn.ReLU(), inputs)
+    >>> FwdGraph(inputs, outputs, "line").output_tensors[0].sn_name
+    'line.output_0'
+    >>> samba.session.reset()
     """
 
     inference = True
@@ -116,4 +140,24 @@ class FwdGraph(SambaGraph):
     def __init__(self, model, inputs, name="", optimizers=None, loss_indices=None):
         if optimizers:
             raise ArgumentError("FwdGraph: a graph that is only run forward has no optimizers: take SambaGraph")
-        super().__init__(model, inputs, None, name, loss_indices)
+        if isinstance(model, (dict, list, tuple)) or hasattr(model, "sn_name"):
+            found = _traced_of(model, inputs)
+            super().__init__(found.model, found.inputs, None, name or found.name or type(found.model).__name__, loss_indices)
+            self._kept = found.become(self.name, trees.tensors(inputs))
+            self.traced_as(found.outputs)
+        else:
+            super().__init__(model, inputs, None, name, loss_indices)
+
+
+def _traced_of(inputs, outputs):
+    """What trace_multigraph has noted of tensors that it gave, for these inputs."""
+    notes = [getattr(x, "_noted", None) for x in trees.tensors(outputs)]
+    if not notes or any(note is None or note is not notes[0] for note in notes):
+        raise ArgumentError(
+            "FwdGraph: expected FwdGraph(model, inputs, name), or inputs and what trace_multigraph(model, inputs) gave for them"
+        )
+    given, known = trees.tensors(inputs), trees.tensors(notes[0].inputs)
+    if len(given) != len(known) or any(x is not y for x, y in zip(given, known)):
+        names = ", ".join(getattr(x, "sn_name", "") or "one without a name" for x in known)
+        raise ArgumentError(f"FwdGraph: these outputs were traced of other inputs: {names}")
+    return notes[0]

@@ -8,10 +8,13 @@ given to torch.nn.init; what fills it in place need not return it.
 >>> import torch
 >>> def normal(tensor, rng):
 ...     return rng.normal_(torch.empty(tensor.shape, dtype=tensor.dtype), std=0.1)
->>> forms = (torch.ones, lambda shape: torch.ones(shape), torch.nn.init.ones_, normal, lambda *, dtype, shape, **more:
-torch.ones(shape, dtype=dtype))
+>>> def named(*, dtype, shape, **more):
+...     return torch.ones(shape, dtype=dtype)
+>>> forms = (torch.ones, lambda shape: torch.ones(shape), torch.nn.init.ones_, normal, named)
 >>> [samba.SambaTensor(shape=(2, 3), dtype=torch.float32, materializer=form).torch_tensor().shape == (2, 3) for form in forms]
 [True, True, True, True, True]
+>>> form_of(normal), isinstance(rng(), MultithreadedRNG), make(samba.SambaTensor(shape=(2,), materializer=torch.ones)).tolist()
+(('rng', ()), True, [1.0, 1.0])
 """
 
 import inspect

@@ -3,7 +3,8 @@
 
 A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one
 region name. One that a graph before had, at whatever path, keeps its name there. Outputs,
-and inputs without a name, are named by their graph: ``decode.output_0``.
+and inputs without a name, are named by their graph: ``decode.output_0``. An output with a region name, or one that is another
+graph's input, is memory that graphs share, too.
 
 >>> import tempfile
 >>> import torch
@@ -30,8 +31,9 @@ torch.Size([4, 2])
 True
 """
 
+import dataclasses
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
@@ -39,13 +41,15 @@ from sambaflow.runtime import Context
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
+from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.optimizers import check_owned, hyperparameters, numbers, structs
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.words import encoded, path_of, text
 
 
-class Traced(NamedTuple):
+@dataclasses.dataclass(eq=False)
+class Traced:
     """A graph that trace_multigraph was given."""
 
     name: str  # "" where it is that of the PEF's next graph
@@ -55,7 +59,16 @@ class Traced(NamedTuple):
     loss_indices: Any
     prefix: str
     mapping: str
-    outputs: list
+    outputs: tuple
+    kept: Any = None  # numbers of the outputs that the graph has; None: all
+
+    def become(self, name, chosen):
+        """A graph of that name is made of some of its outputs: their numbers."""
+        for number, x in enumerate(self.outputs):
+            x.sn_name = f"{name}.output_{number}"
+        self.name = name
+        self.kept = frozenset(number for number, x in enumerate(self.outputs) if any(x is y for y in chosen))
+        return self.kept
 
 
 def add(graphs, graph, overwrite):
@@ -88,7 +101,7 @@ def compile_all(
     for graph in graphs.values():
         if not graph.inference:
             check_hooks(f"compile_multigraph: graph {graph.name!r}", graph.model)
-        tracer, _ = session._trace(
+        tracer, _ = forward_graph(
             graph.model,
             graph.inputs,
             graph.loss_indices,
@@ -97,6 +110,7 @@ def compile_all(
             context=context,
             known=shared,
             may_train=not graph.inference,
+            ends=graph.ends(graphs.values()),
         )
         shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
         kept_alive.append(tracer)
@@ -131,15 +145,20 @@ def compile_all(
     return text(path)
 
 
-def begin_trace(session, graph, inputs, optimizers, prefix, mapping):
+def begin_trace(graph, inputs, optimizers, prefix, mapping):
     """What trace_multigraph notes of a graph, with its outputs; it is compared with the PEF when that is there."""
     given = isinstance(graph, SambaGraph)
     model = graph.model if given else module("trace_multigraph", graph)
     losses = graph.loss_indices if given else None
     name = graph.name if given else ""
-    _, outputs = session._trace(model, inputs, losses, name or type(model).__name__, name or type(model).__name__, prefix)
-    model.output_tensors = outputs
-    return Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
+    _, outputs = forward_graph(model, inputs, losses, name or type(model).__name__, name or type(model).__name__, prefix)
+    model.output_tensors = outputs = tuple(outputs)
+    traced = Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
+    for x in outputs:
+        x._noted = traced
+    if given:
+        graph.traced_as(outputs)
+    return traced
 
 
 def compiled_graph(device, index):
@@ -181,9 +200,21 @@ def end_trace(session, device, traced, index, known):
     if not info.inference:
         check_hooks(f"trace_multigraph: graph {name!r}", traced.model)
     losses = traced.loss_indices if traced.name else _losses(text(info.text), len(traced.outputs))  # a module does not say
-    tracer, outputs = session._trace(traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names())
+    ends = Ends(traced.kept, traced.outputs, frozenset(device.names("input"))) if info.inference else None
+    tracer, outputs = forward_graph(
+        traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names(), ends=ends
+    )
     session._owned.check(f"trace_multigraph: graph {name!r}", tracer, device.tensors)
-    session._compare(device, tracer, index)
+    try:
+        session._compare(device, tracer, index)
+    except errors.StateError as error:
+        lost = [x.sn_name for x in outputs if f'"{x.sn_name}"' not in text(info.text) and x.sn_name not in tracer.regions.aliases]
+        if not (info.inference and lost):
+            raise
+        raise errors.StateError(
+            f"{error}; the PEF's graph has no output {lost[0]!r}: one that is memory of several graphs is given its "
+            "sn_region_name between trace_multigraph and init_multigraph_runtime"
+        ) from None
     tensors = session._owned.add(tracer, traced.model)
     for handle, its in zip(traced.outputs, outputs):
         handle.sn_name = its.sn_name

@@ -103,6 +103,12 @@ class Ports:
             ]
         )
 
+    def _shared(self, output, name, graph_name):
+        """Where an output of a graph lies in memory that graphs share; None where it does not."""
+        if getattr(output, "_noted", None) is None or not (graph_name is None or name.startswith(f"{graph_name}.")):
+            return None
+        return self._inputs.get(self._aliases.get(name, name))
+
     def run(
         self,
         inputs,
@@ -117,7 +123,7 @@ class Ports:
         replicas=None,
     ):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
-        device, addresses, results, kept = self._device, [], [], []
+        device, addresses, results, kept, shared = self._device, [], [], [], []
         with device._mine():
             if len(inputs) > device._room[0] or len(outputs) > device._room[1]:
                 device._make_room(len(inputs), len(outputs))
@@ -147,8 +153,15 @@ class Ports:
                     made = from_output(held, port.shape, port.dtype, name)
                     made._is_result = True
                     results.append(made)
+                elif (port := self._shared(x, name, graph_name)) is not None:
+                    held = _empty_like(port.like)
+                    shared.append((port, held))
+                    made = from_output(held, port.shape, port.dtype, name)
+                    made._is_result = True
+                    results.append(made)
+                    continue
                 else:  # which the library refuses, by its name
-                    held = _empty_like(values_of(x))
+                    held = torch.empty(tuple(x.shape), dtype=x.dtype)
                     tensor = host_tensor(held, name)
                     pointers[i] = tensor.c
                     addresses.append(0)
@@ -157,7 +170,9 @@ class Ports:
             options = device._options(section_types, section_ids, train, calls, graph_name, replicas)
             if _state.turns:
                 with _state.device_runs():
-                    device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
+                    device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients)
             else:
-                device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
+                device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients)
+        for port, held in shared:
+            device.get(host_tensor(held, port.name))
         return tuple(results)

@@ -15,6 +15,8 @@ import html
 import json
 import time
 
+from sambaflow.errors import ArgumentError, NameError_, StateError
+
 
 def columns(rows):
     """Rows of words as a table: the first column to the left, the others to the right.
@@ -53,10 +55,13 @@ class Profiler:
         self.events = {}  # name -> [count, seconds, least, greatest]
         self.times = []  # (name, begin, seconds)
         self.left_out = 0
+        self._open = {}  # name -> when it began
+        self._latencies = {}  # name -> [(seconds, count) of each time]
 
     def start(self):
         """Forgets what was, and begins."""
         self.events, self.times, self.left_out, self.enabled = {}, [], 0, True
+        self._open, self._latencies = {}, {}
 
     def stop(self):
         """No more events."""
@@ -72,15 +77,66 @@ class Profiler:
         try:
             yield
         finally:
-            seconds = time.perf_counter() - begin
-            known = self.events.setdefault(name, [0, 0.0, seconds, seconds])
-            known[0] += 1
-            known[1] += seconds
-            known[2], known[3] = min(known[2], seconds), max(known[3], seconds)
-            if len(self.times) < self.MOST_TIMES:
-                self.times.append((name, begin, seconds))
-            else:
-                self.left_out += 1
+            self._note(name, begin, time.perf_counter() - begin)
+
+    # ---- events of a program's own ----
+
+    def start_event(self, name):
+        """Begins to time a part of a program; end_event ends it. Those of different names may overlap. They are timed whether the
+        profiler is on or not; while it is on, they are among its events too."""
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"start_event: expected a name that is not empty, given {name!r:.100}")
+        if name in self._open:
+            raise StateError(f"start_event: {name!r} has begun already: end_event({name!r}) first")
+        self._open[name] = time.perf_counter()
+
+    def end_event(self, name, count=1):
+        """Ends it; the seconds that it took. `count`: of what get_throughputs counts, samples or tokens, it has made."""
+        end = time.perf_counter()
+        if name not in self._open:
+            raise StateError(f"end_event: {name!r:.100} has not begun; begun have: {', '.join(self._open) or 'none'}")
+        if isinstance(count, bool) or not isinstance(count, (int, float)) or not 0 <= count < float("inf"):
+            raise ArgumentError(f"end_event: count is {count!r:.100}: expected a number of 0 or more")
+        begin = self._open.pop(name)
+        self._latencies.setdefault(name, []).append((end - begin, count))
+        if self.enabled:
+            self._note(name, begin, end - begin)
+        return end - begin
+
+    def _of(self, call, name):
+        if name is not None and name not in self._latencies:
+            raise NameError_(f"{call}: no event {name!r:.100} has ended; ended have: {', '.join(self._latencies) or 'none'}")
+        return self._latencies if name is None else {name: self._latencies[name]}
+
+    def get_latencies(self, name=None):
+        """{name: [seconds of each time]} of what start_event and end_event enclosed since start(); of one name its list."""
+        found = {key: [seconds for seconds, _ in times] for key, times in self._of("get_latencies", name).items()}
+        return found if name is None else found[name]
+
+    def get_throughputs(self, name=None):
+        """{name: counts a second, of all times together}; of one name its number.
+
+        >>> profiler = Profiler()
+        >>> profiler.start_event("decode")
+        >>> seconds = profiler.end_event("decode", count=8)
+        >>> profiler.get_throughputs("decode") == 8 / seconds, profiler.get_latencies() == {"decode": [seconds]}
+        (True, True)
+        """
+        found = {}
+        for key, times in self._of("get_throughputs", name).items():
+            seconds = sum(x for x, _ in times)
+            found[key] = sum(count for _, count in times) / seconds if seconds > 0 else float("inf")
+        return found if name is None else found[name]
+
+    def _note(self, name, begin, seconds):
+        known = self.events.setdefault(name, [0, 0.0, seconds, seconds])
+        known[0] += 1
+        known[1] += seconds
+        known[2], known[3] = min(known[2], seconds), max(known[3], seconds)
+        if len(self.times) < self.MOST_TIMES:
+            self.times.append((name, begin, seconds))
+        else:
+            self.left_out += 1
 
     def summary(self):
         """A table: event, count, total, mean, least and greatest ms."""

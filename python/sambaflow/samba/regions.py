@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of one region name share device memory:
-the first that is traced has it, under its name, and the others are other names of it."""
+the first that is traced has it, under its name, and the others are other names of it. In one graph of several so do outputs: what
+has the region becomes the output when the graph has run."""
 
 from sambaflow.errors import NameError_, UnsupportedError
 
@@ -11,21 +12,38 @@ class Regions:
     def __init__(self, named=False):
         self.named = named  # an input is called by its region, which several graphs may have
         self.aliases = {}  # name of an input, or of its gradient -> that of the input whose memory it shares
-        self._first = {}  # region name -> (name, what stands for it in the graph)
+        self._first = {}  # region name -> (name, what stands for it in the graph, its samba_value as a run finds it)
 
     def shared(self, tensor):
         """What stands for an input that has this one's region; None where this is the first."""
-        name, traced = self._first.get(tensor.sn_region_name, (None, None))
+        name, traced, _ = self._first.get(tensor.sn_region_name, (None, None, None))
         if traced is None or name == tensor.sn_name:
             return None
-        if (traced.shape, traced.dtype) != (tensor.shape, tensor.dtype):
-            raise UnsupportedError(
-                f"inputs {name!r}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} "
-                f"{tensor.dtype}, have the region "
-                f"name {tensor.sn_region_name!r}: tensors that share memory must be alike"
-            )
+        self._check_alike(f"inputs {name!r}", traced, tensor, tensor.sn_region_name)
         self._alias(tensor.sn_name, self.device_name(tensor) if self.named else name)
         return traced
+
+    @staticmethod
+    def _check_alike(first, traced, tensor, region):
+        if (traced.shape, traced.dtype) != (tensor.shape, tensor.dtype):
+            raise UnsupportedError(
+                f"{first}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} {tensor.dtype}, "
+                f"have the region name {region!r}: tensors that share memory must be alike"
+            )
+
+    def of_output(self, output, region):
+        """The samba_value of the input whose memory an output of a graph of several becomes; None where there is none yet."""
+        name, traced, leaf = self._first.get(region, (None, None, None))
+        if traced is not None:
+            self._check_alike(f"input {name!r}", traced, output, region)
+        if output.sn_name != region:
+            self._alias(output.sn_name, region)
+        return leaf
+
+    @property
+    def names(self):
+        """{region name: name of the first input that has it}."""
+        return {region: name for region, (name, _, _) in self._first.items()}
 
     def device_name(self, tensor):
         """The device's name of an input."""
@@ -39,7 +57,7 @@ class Regions:
         """Notes that an input is the first of its region."""
         if self.device_name(tensor) != tensor.sn_name:
             self._alias(tensor.sn_name, self.device_name(tensor))
-        self._first[tensor.sn_region_name] = (tensor.sn_name, traced)
+        self._first[tensor.sn_region_name] = (tensor.sn_name, traced, traced._value)
 
     def check(self, names):
         """Parameters and buffers, {id: (name, tensor, ...)}, have memory of their own."""

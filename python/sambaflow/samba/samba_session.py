@@ -48,18 +48,20 @@ from sambaflow.samba.arguments import (
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
+from sambaflow.samba.auxiliary import Auxiliary
+from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import IDLE, SHAPED, TOTALS, check_owned, hyperparameters, structs
-from sambaflow.samba.owned import KINDS, Owned
+from sambaflow.samba.optimizers import check_owned, hyperparameters, structs
+from sambaflow.samba.owned import Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.runtime_profile import RuntimeProfile, level
-from sambaflow.samba.sambatensor import SambaTensor, values_of
+from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts
-from sambaflow.samba.trace import Tracer, at_work
+from sambaflow.samba.transfers import Transfers
 from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import encoded, path_of, text
@@ -67,7 +69,7 @@ from sambaflow.words import encoded, path_of, text
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
-class SambaSession:
+class SambaSession(Transfers, Auxiliary):
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
@@ -85,6 +87,7 @@ class SambaSession:
         self._profiler, self._runtime_profile = Profiler(), None
         self._pinned = False
         self._settings = Settings()
+        self._forget_auxiliary()
 
     def setup(self, args):
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything
@@ -224,6 +227,8 @@ class SambaSession:
             return self._ports.pin(tensors)
 
     def _use(self, device, aliases=None):
+        if device is not self._device:
+            self._forget_auxiliary()
         self._device, self._aliases = device, aliases or {}
         self._ports = Ports(device, self._aliases)
 
@@ -238,44 +243,6 @@ class SambaSession:
         """Whether operators are noted instead of computed, and tensors are symbols without values: while a model is traced all of
         them, for its graph; in lazy parameter mode those that initialize parameters, for when their values are needed."""
         return self.tracing or lazy.enabled()
-
-    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
-        tracer = Tracer(
-            name or type(model).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context
-        )
-        tracer.known, tracer.may_train = known or {}, may_train
-        tracer.add_named(model.named_parameters(remove_duplicate=False), True)
-        saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
-        tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
-        tracer.regions.check(tracer.names)
-        tracer.taken = {name for name, _, _ in tracer.names.values()}
-        tracer.taken.update(x.sn_name for x in trees.tensors(inputs) if isinstance(x, SambaTensor) and not x._kept_name)
-        with at_work(tracer):
-            if isinstance(inputs, dict):
-                results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
-            else:
-                results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
-            outputs = trees.tensors(results)
-            values = [
-                tracer.value(x) for x in outputs
-            ]  # before buffers become what forward has set them to: what they were may be returned
-        if not outputs and not tracer.assigned:
-            what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"
-            raise errors.ArgumentError(
-                f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run "
-                "is to give, as a "
-                "tensor or tensors in tuples, lists, dicts and dataclasses"
-            )
-        losses = set(flat_ids(loss_indices, "loss_indices"))
-        for i in losses:
-            if i not in range(len(outputs)):
-                raise errors.ArgumentError(f"loss_indices: there is no output {i}; the model has {len(outputs)}, counted from 0")
-        for i, value in enumerate(values):
-            outputs[i] = tracer.wrap(value)
-            outputs[i].sn_name = f"{tracer.scope}output_{i}"
-            (lib.samba_loss if i in losses else lib.samba_output)(tracer.graph, outputs[i].sn_name.encode(), value)
-        tracer.check()
-        return tracer, outputs
 
     # ---- compiling ----
 
@@ -372,7 +339,7 @@ class SambaSession:
         check_mapping("compile", mapping)
         check_flag("compile", "data_parallel", data_parallel)
         model = module("tracing", model)
-        tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
+        tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
@@ -418,7 +385,7 @@ class SambaSession:
         check_distlearn("trace_graph", distlearn_config)
         one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
         model = module("tracing", model)
-        tracer, outputs = self._trace(model, inputs, loss_indices, "")
+        tracer, outputs = forward_graph(model, inputs, loss_indices, "")
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
         if not pef and self._device is None:
@@ -435,7 +402,8 @@ class SambaSession:
         self._owned.check("trace_graph", tracer, device.tensors)
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
-        self._use(device, tracer.regions.aliases)  # from here on nothing is refused
+        regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
+        self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
         self._settings.traced(data_parallel_mode, distlearn_config is not None)
         self._several, self._optimizers, self._owned = [], None, Owned()
         self._traced = self._owned.add(tracer, model)
@@ -550,7 +518,7 @@ class SambaSession:
 
     def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping=""):
         """See samba.utils.trace_multigraph."""
-        traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping)
+        traced = multigraph.begin_trace(graph, inputs, optimizers, trace_prefix or "", mapping)
         if self._optimizers is not None:
             self._end_trace(traced, len(self._several), True)
         self._several.append(traced)
@@ -688,6 +656,8 @@ class SambaSession:
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
+        if name in self._auxiliary:
+            return self._auxiliary[name].clone()
         device, name = self.loaded(), self._aliases.get(name, name)
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
@@ -706,6 +676,8 @@ class SambaSession:
 
     def device_set(self, name, tensor):
         """Copies a host tensor to the device."""
+        if name in self._auxiliary:
+            return self._set_auxiliary(name, tensor)
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
             device.set(host_tensor(lazy.values_once(tensor), self._aliases.get(name, name)))
@@ -723,111 +695,6 @@ class SambaSession:
                 and self._device.tensors[self._aliases.get(name, name)][0] != "output"
             ):
                 self.device_set(name, tensor)
-
-    @of_session
-    def to_cpu(self, model, optims=None, inplace=False):
-        """Copies parameters, buffers and the optimizers' state from the device to the host;
-        `inplace` into the memory that is there."""
-        for name, tensor in self._of_model("to_cpu", model):
-            tensor._fetched(self, inplace, name)
-        for state, key, name in self._optimizer_state(optims):
-            held = values_of(state.get(key))
-            fresh = self.device_get(name)
-            if key in TOTALS:
-                if set(state) - {"momentum_buffer"}:  # torch's SGD counts none
-                    state[key] = fresh.float()  # as torch has it
-                elif fresh == 0:  # no step had momentum yet: torch makes no buffer before
-                    state.pop("momentum_buffer", None)
-                continue
-            if key in IDLE and held is None and not fresh.any():  # torch makes none before it is used
-                continue
-            state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
-
-    @of_session
-    def to_cpu_(self, model, optims=None):
-        """to_cpu in place."""
-        self.to_cpu(model, optims, inplace=True)
-
-    @of_session
-    def to_rdu(self, model, optims=None):
-        """Copies parameters, buffers and the optimizers' state from the host to the device."""
-        self.loaded()
-        for name, tensor in self._of_model("to_rdu", model):
-            self.device_set(name, tensor)
-        self._send_optimizer_state(optims)
-
-    def _of_model(self, call, model, kinds=KINDS):
-        """(name, tensor) of the parameters and buffers that the device has.
-        One of which it has nothing is another model, or was traced elsewhere."""
-        found = list(
-            self._owned.of_model(call, self, module(f"moving its {'tensors' if kinds == KINDS else 'buffers'}", model), kinds)
-        )
-        if not found and self.is_loaded and kinds == KINDS and next(model.parameters(), None) is not None:
-            raise errors.StateError(
-                f"{call}: the device has no parameter and no buffer of this {type(model).__name__}: trace it first, or move the "
-                "model that was traced"
-            )
-        return found
-
-    def _on_device(self, tensors):
-        """{name: tensor} of those that the device has."""
-        return {self._owned.name_of(x): x for x in tensors if isinstance(x, SambaTensor) and self.has(self._owned.name_of(x))}
-
-    def _optimizer_state(self, optims):
-        """(state of a parameter, its key, the device's name) of every state tensor that the device has.
-        Steps are counted once a group there."""
-        index = 0  # among groups that train something
-        for optimizer in optimizer_list("moving the optimizers' state", optims):
-            for number, group in enumerate(optimizer.param_groups):
-                trained = {
-                    name: parameter for name, parameter in self._on_device(group["params"]).items() if parameter.requires_grad
-                }
-                for path, parameter in trained.items():
-                    names = {key: f"{path}.{key}" for key in SHAPED}
-                    its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
-                    for key, name in {**names, **{key: f"optim{its}.{key}" for key in TOTALS}}.items():
-                        if self.has(name):
-                            yield optimizer.state[parameter], key, name
-                index += bool(trained)
-
-    def _send_optimizer_state(self, optims):
-        totals = {}
-        for state, key, name in self._optimizer_state(optims):
-            if key in TOTALS and (key in state or (key == "step" and state.get("momentum_buffer") is not None)):
-                total = float(state.get(key, 1))
-                if totals.setdefault(name, total) != total:
-                    what = (
-                        f"taken {totals[name]:g} and {total:g} steps"
-                        if key == "step"
-                        else f"a {key} of {totals[name]:g} and {total:g}"
-                    )
-                    raise errors.StateError(f"parameters of one group have {what}: the device counts once a group")
-            elif key in state and key not in TOTALS and state[key] is not None:
-                self.device_set(name, state[key])
-        for name, total in totals.items():
-            self.device_set(name, torch.tensor(total, dtype=torch.float64))
-
-    @of_session
-    def sync_buffers_to_cpu(self, model, inplace=False):
-        """Copies the model's buffers from the device to the host."""
-        for name, tensor in self._of_model("sync_buffers_to_cpu", model, KINDS[1:]):
-            tensor._fetched(self, inplace, name)
-
-    @of_session
-    def sync_buffers_to_rdu(self, model):
-        """Copies the model's buffers from the host to the device."""
-        self.loaded()
-        for name, tensor in self._of_model("sync_buffers_to_rdu", model, KINDS[1:]):
-            self.device_set(name, tensor)
-
-    def update_tensor(self, name, tensor):
-        """Gives a traced tensor new values, on the device too; None forgets it. A parameter or buffer is the model's own."""
-        self.get_samba_tensor_by_name(name)
-        if tensor is None:
-            del self._traced[name]
-        else:
-            self.device_set(name, tensor)
-            self._traced[name].take_values(values_of(tensor))
 
     @contextlib.contextmanager
     def disable_graphamp(self):
@@ -921,7 +788,7 @@ class SambaSession:
         return self._traced[name]
 
     def get_tensors_by_name(self, names):
-        """Copies of device tensors."""
+        """Copies of device tensors, by their names or by names of regions."""
         return tuple(SambaTensor(self.device_get(name), name=name) for name in listed(names))
 
     def get_tensors(self, samba_tensors):

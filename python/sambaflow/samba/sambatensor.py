@@ -95,6 +95,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _written = 0  # times that something was written into it, by itself or a view
     _sn_region_name = None
     _mem_type = None
+    _noted = None  # of what trace_multigraph gave: its note of the graph
     _session = None  # a weak reference to the session that has traced it; None: samba.session
     _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
     _kept_name = False  # the name is that of what it was cast from or is a view of: same_value.py

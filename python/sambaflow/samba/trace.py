@@ -118,12 +118,9 @@ class Tracer:
         shared = self.regions.shared(tensor)
         if shared is not None:
             return shared
-        name = self.regions.device_name(tensor)
-        example = Tensor.empty(name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
-        self.context.check(lib.samba_graph_add_input(self.graph, example.c))
-        traced = self.wrap(lib.samba_input(self.graph, encoded(name)))
+        traced = self.wrap(self.new_input(self.regions.device_name(tensor), tensor.dtype, tensor.shape))
         traced.sn_name = tensor.sn_name
-        if tensor.requires_grad:
+        if tensor._noted is None and tensor.requires_grad:  # what another graph gives leads to no gradient
             self.requiring[traced._value.index] = True
         if tensor.sn_region_name != tensor.sn_name:
             traced.sn_region_name = tensor.sn_region_name
@@ -131,6 +128,12 @@ class Tracer:
             self.kept.append(traced)
         self.regions.keep(tensor, traced)
         return traced
+
+    def new_input(self, name, dtype, shape):
+        """The samba_value of an input of that name on the device."""
+        example = Tensor.empty(name, dtype_name(dtype), tuple(shape), self.context)
+        self.context.check(lib.samba_graph_add_input(self.graph, example.c))
+        return lib.samba_input(self.graph, encoded(name))
 
     def input(self, tensor, name):
         """The same for a tensor among the model's arguments, named `name` where it has no name;

@@ -11,11 +11,18 @@ import sambaflow.samba.utils as utils
 from sambaflow.errors import ShapeError
 from sambaflow.logging import samba_logger
 from sambaflow.runtime import Session, Tensor
+from sambaflow.samba.argconf.args import FlattenSambaArgsAllowExtra
+from sambaflow.samba.directives import op_fusion, sdpa_directives
+from sambaflow.samba.functional.stir import sn_imm, sn_iteridx, sn_select, sn_zipmapreduce
+from sambaflow.samba.graph import FwdGraph
+from sambaflow.samba.lazy_param import RNGProvider, RNGProviderFactory
 from sambaflow.samba.sambaloader import SambaLoader
+from sambaflow.samba.utils import SNType
 from sambaflow.samba.utils.argparser import parse_app_args
+from sambaflow.samba.utils.checkpoint import load_sharded_checkpoint
 from sambaflow.samba.utils.common import common_app_driver
 from sambaflow.samba.utils.dataset.mnist import dataset_transform
-from sambaflow.samba.utils.pef_utils import get_pefmeta
+from sambaflow.samba.utils.pef_utils import PefInfoStruct, get_pef_info, get_pefmeta
 from sambaflow.sambacollections import OrderedSet
 
 
@@ -47,6 +54,42 @@ def train(steps: int) -> float:
     with samba.session.samba_profile("times.txt") as profiler:
         print(profiler.summary())
     return float(loss.item())
+
+
+class Routed(torch.nn.Module):
+    """Functions and directives of public programs."""
+
+    def forward(self, x: torch.Tensor, chosen: torch.Tensor) -> samba.SambaTensor:
+        with op_fusion(func_name="routing"), sdpa_directives({"tile": 64}):
+            rows, counts = samba.groupby(x, chosen, num_groups=2, capacity=4)
+            one: samba.SambaTensor = samba.sn_gather(rows, counts, 1, 2, batched_dims=0)
+            put = samba.sn_scatter(rows, counts, one, [1], lengths=[2], batched_dims=[0], reduce="sum")
+            drawn: samba.SambaTensor = samba.sn_multinomial(put.softmax(-1)[0], 1)
+        masked = samba.triu_fill(x, diagonal=0)
+        found: samba.SambaTensor = sn_zipmapreduce(
+            lambda a: sn_select(sn_iteridx(-1, SNType.INT32) > 1, a, sn_imm(0.0)), [masked, drawn], reduce="sum", dims=-1
+        )
+        return found
+
+
+def generate(model: torch.nn.Module, folder: str) -> list[float]:
+    inputs = (samba.zeros(1, dtype=torch.int64, name="token"),)
+    outputs: tuple[samba.SambaTensor, ...] = utils.trace_multigraph(model, inputs)
+    outputs[0].sn_region_name = "token"
+    samba.session.add_graph(FwdGraph(inputs, outputs, "decode"))
+    info: PefInfoStruct = get_pef_info("out/decode/decode.pef")
+    missing: list[str] = load_sharded_checkpoint(model, folder, strict=False).missing_keys
+    seed: int = RNGProviderFactory(seed=1)("weight").seed + len(missing)
+    weight: torch.Tensor = RNGProvider(seed).rng().normal(size=(2, 2))
+    if samba.session.is_valid_aux_tensor_name("mask"):
+        samba.session.add_aux_tensor("mask", weight).sn_data = weight
+    args = FlattenSambaArgsAllowExtra(batch_size=4, pef_name=info.graph_names[0])
+    samba.session.setup(args)
+    with samba.lazy_param(seed=args.seed):
+        samba.session.profiler.start_event("decode")
+    seconds: float = samba.session.profiler.end_event("decode", count=args.batch_size)
+    rate: float = samba.session.profiler.get_throughputs("decode")
+    return [seconds, rate, *samba.session.profiler.get_latencies("decode")]
 
 
 def alone(pef: str, rows: bytearray) -> list[float]:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
+from sambaflow.errors import ArgumentError
 from sambaflow.samba.rules.common import cast, in_place, unsupported
 from sambaflow.samba.trace import RANDOM, rule
 
@@ -88,6 +89,27 @@ def normal_of(t, mean, std=1.0, size=None, *, generator=None):
         return normal(t, size, torch.get_default_dtype()) * std + mean
     shape = torch.broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, torch.Tensor)))
     return normal(t, shape, like.dtype) * std + mean
+
+
+@_random(torch.multinomial, T.multinomial)
+def multinomial(t, input, num_samples, replacement=False, *, generator=None):
+    """With replacement by the sums of the weights, exact in float64. Without, the greatest of weights over exponential numbers:
+    one is the greatest with a probability of its share, and so on among those that are left."""
+    _refuse_generator(t, "multinomial", generator)
+    if input.dim() not in (1, 2) or not input.dtype.is_floating_point:
+        unsupported(t, f"multinomial of {tuple(input.shape)} {input.dtype}: expected floating-point weights of one dim or two")
+    categories = input.shape[-1]
+    if num_samples < 1 or categories == 0 or (num_samples > categories and not replacement):
+        how = "with" if replacement else "without"
+        raise ArgumentError(f"multinomial: {num_samples} samples of {categories} categories {how} replacement{t.where()}")
+    weights = input.detach()
+    if not replacement:
+        weights = weights if weights.dtype is torch.float64 else cast(t, weights, torch.float32)
+        waits = (-torch.log1p(-_uniform(t, weights.shape))).clamp(min=torch.finfo(torch.float32).tiny)
+        return (weights / waits.to(weights.dtype)).topk(num_samples, -1).indices
+    sums = weights.double().cumsum(-1)
+    drawn = _uniform(t, [*weights.shape[:-1], num_samples]).double() * sums[..., -1:]
+    return (sums.unsqueeze(-2) <= drawn.unsqueeze(-1)).sum(-1)
 
 
 # ---- tensors filled with them ----
@@ -177,7 +199,6 @@ def _refused(what, *functions):
         unsupported(t, f"{what} cannot be made in a graph yet: make them before and pass them as an input")
 
 
-_refused("draws by weights", torch.multinomial, T.multinomial)
 _refused("draws of counts, torch.poisson and binomial,", torch.poisson, torch.binomial)
 _refused("draws of the gamma, beta and Dirichlet distributions", torch._standard_gamma, torch._sample_dirichlet)
 _refused("integers that random_ draws", T.random_)

@@ -2,7 +2,8 @@
 """What programs use around a session."""
 
 # Programs name them so after `import sambaflow.samba`.
-from sambaflow.samba.utils import argparser, common, pef_utils, utils
+from sambaflow.samba.sntype import SNType
+from sambaflow.samba.utils import argparser, checkpoint, common, pef_utils, utils
 from sambaflow.samba.utils.utils import (
     get_file_dir,
     get_local_rank,
@@ -18,6 +19,7 @@ from sambaflow.samba.utils.utils import (
 )
 
 __all__ = [
+    "SNType",
     "get_file_dir",
     "get_local_rank",
     "get_rank",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+from sambaflow.samba.sntype import SNType as SNType
 from sambaflow.samba.utils import argparser as argparser
+from sambaflow.samba.utils import checkpoint as checkpoint
 from sambaflow.samba.utils import common as common
 from sambaflow.samba.utils import pef_utils as pef_utils
 from sambaflow.samba.utils import utils as utils
@@ -16,6 +18,7 @@ from sambaflow.samba.utils.utils import trace_graph as trace_graph
 from sambaflow.samba.utils.utils import trace_multigraph as trace_multigraph
 
 __all__ = [
+    "SNType",
     "get_file_dir",
     "get_local_rank",
     "get_rank",

@@ -12,6 +12,7 @@ pef_metadata of session.compile. A PEF without it runs all the same.
 ([4, 3], ['bias', 'output_0', 'weight', 'x'])
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -89,6 +90,54 @@ class PefMeta(Mapping):
     def _repr_html_(self):
         """Tables for a notebook: sections, memory, tensors, hyperparameters."""
         return pef_html.tables(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class PefInfoStruct:
+    """What a program asks of a PEF before it runs it. `inputs`, `outputs`, `parameters` and `buffers` (with what an
+    optimizer keeps): {name: (dtype, shape)}. `memory`: bytes by use. get_pefmeta has sections and the program's notes besides."""
+
+    path: str
+    graph_names: tuple  # of several graphs; of one, its name
+    section_types: tuple
+    mapping: str
+    inference: bool  # no graph has a backward pass
+    inputs: dict
+    outputs: dict
+    parameters: dict
+    buffers: dict
+    hyperparameters: dict  # name -> value
+    memory: dict
+
+
+def get_pef_info(path):
+    """A PefInfoStruct of a file.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sambaflow.samba as samba
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pef = samba.session.compile(torch.nn.ReLU(), (samba.randn(4, 3, name="x"),), inference=True, output_folder=folder)
+    ...     info = get_pef_info(pef)
+    >>> isinstance(info, PefInfoStruct), info.inputs, info.inference, info.section_types
+    (True, {'x': ('float32', (4, 3))}, True, ('FWD',))
+    """
+    session = Session(path)
+    kinds = {"inputs": {}, "outputs": {}, "parameters": {}, "buffers": {}}
+    for name, (kind, dtype, shape) in session.tensors.items():
+        kinds.setdefault(f"{kind}s", {})[name] = dtype, shape
+    kinds.pop("gradients", None)
+    types = session.section_types
+    return PefInfoStruct(
+        path=str(path),
+        graph_names=tuple(session.graph_names),
+        section_types=tuple(types),
+        mapping=session.mapping,
+        inference="BCKWD" not in types,
+        hyperparameters=dict(session.hyperparameters),
+        memory=PefMeta._read_memory(session),
+        **kinds,
+    )
 
 
 def get_pefmeta(source, model=None):

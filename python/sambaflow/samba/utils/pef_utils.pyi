@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, overload
@@ -22,6 +23,21 @@ class PefMeta(Mapping[str, Any]):
     def __len__(self) -> int: ...
     def _repr_html_(self) -> str: ...
 
+@dataclasses.dataclass(frozen=True)
+class PefInfoStruct:
+    path: str
+    graph_names: tuple[str, ...]
+    section_types: tuple[str, ...]
+    mapping: str
+    inference: bool
+    inputs: dict[str, tuple[str, tuple[int, ...]]]
+    outputs: dict[str, tuple[str, tuple[int, ...]]]
+    parameters: dict[str, tuple[str, tuple[int, ...]]]
+    buffers: dict[str, tuple[str, tuple[int, ...]]]
+    hyperparameters: dict[str, float]
+    memory: dict[str, int]
+
+def get_pef_info(path: str | os.PathLike[str]) -> PefInfoStruct: ...
 @overload
 def get_pefmeta(source: str | os.PathLike[str]) -> PefMeta: ...
 @overload

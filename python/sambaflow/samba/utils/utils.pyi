@@ -31,7 +31,7 @@ def trace_multigraph(
     init_output_grads: bool | None = None,
     mapping: str = "",
     trace_prefix: str | None = None,
-) -> list[SambaTensor]: ...
+) -> tuple[SambaTensor, ...]: ...
 def init_output_grads(
     output_tensors: Iterable[SambaTensor | str],
     unspecified_tensor_grad: Iterable[str] = (),

@@ -171,6 +171,14 @@ from torch.nn.functional import softmax as softmax
 from torch.nn.functional import softplus as softplus
 from torch.nn.functional import unfold as unfold
 
+from sambaflow.samba.functional import stir as stir
+from sambaflow.samba.functional.groups import groupby as groupby
+from sambaflow.samba.functional.groups import sn_multinomial as sn_multinomial
+from sambaflow.samba.functional.groups import triu_fill as triu_fill
+from sambaflow.samba.functional.windows import sn_gather as sn_gather
+from sambaflow.samba.functional.windows import sn_scatter as sn_scatter
+from sambaflow.samba.sambatensor import SambaTensor as SambaTensor
+
 def addmm(
     input: torch.Tensor,
     mat1: torch.Tensor,

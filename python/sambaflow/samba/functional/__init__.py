@@ -15,6 +15,9 @@ torch.Size([3, 2])
 import torch
 import torch.nn.functional as F
 
+from sambaflow.samba.functional import stir
+from sambaflow.samba.functional.groups import groupby, sn_multinomial, triu_fill
+from sambaflow.samba.functional.windows import sn_gather, sn_scatter
 from sambaflow.samba.sambatensor import SambaTensor
 
 _OF_TORCH = """add sub mul div floor_divide remainder pow neg abs sign exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tanh
@@ -67,4 +70,4 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None, is_transposed=False):
     )
 
 
-__all__ = NAMES
+__all__ = [*NAMES, "groupby", "sn_gather", "sn_multinomial", "sn_scatter", "triu_fill"]
