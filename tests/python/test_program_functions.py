@@ -223,7 +223,7 @@ def test_zipmapreduce(way, tmp_path):
         dim, reduce = r.randrange(-len(shape), len(shape)), r.choice((None, "sum", "mean", "amax", "amin", "prod"))
         dims = None if reduce is None else r.choice((None, dim, list(range(len(shape)))[: r.randint(1, len(shape))]))
         keep = reduce is not None and r.random() < 0.5
-        attrs = r.random() < 0.5
+        given = r.random() < 0.5
 
         def mine(x, y):
             def plain(a, b):
@@ -231,9 +231,9 @@ def test_zipmapreduce(way, tmp_path):
 
             def told(space, a, b):
                 assert space.shape == tuple(shape)
-                return sn_select(sn_iteridx(dim, attrs=space) >= 1, a * b, a + sn_iteridx(dim, torch.float64, space))
+                return sn_select(sn_iteridx(dim, space=space) >= 1, a * b, a + sn_iteridx(dim, torch.float64, space))
 
-            return sn_zipmapreduce(told if attrs else plain, [x, y], reduce, dims, keep)
+            return sn_zipmapreduce(told if given else plain, [x, y], reduce, dims, keep)
 
         def theirs(x, y):
             at = torch.arange(shape[dim]).reshape([-1 if d == dim % len(shape) else 1 for d in range(len(shape))])

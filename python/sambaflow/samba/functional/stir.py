@@ -10,7 +10,7 @@ may follow. All of it is operators on whole tensors, which the compiler fuses.
 >>> sn_zipmapreduce(lambda a, b: a * b, [torch.ones(2, 3), torch.arange(3.0)], reduce="sum", dims=-1).tolist()
 [3.0, 3.0]
 >>> def corner(space: Space, scores):
-...     return sn_select(sn_iteridx(0, attrs=space) + sn_iteridx(1, attrs=space) == 0, 5.0, scores)
+...     return sn_select(sn_iteridx(0, space=space) + sn_iteridx(1, space=space) == 0, 5.0, scores)
 >>> sn_zipmapreduce(corner, torch.ones(2, 2)).tolist()
 [[5.0, 1.0], [1.0, 1.0]]
 """
@@ -52,15 +52,16 @@ def sn_imm(value, dtype=None):
     return samba("sn_imm", "value", torch.tensor(value, dtype=None if dtype is None else SNType.of(dtype).dtype))
 
 
-def sn_iteridx(dim, dtype=torch.int64, attrs=None):
+def sn_iteridx(dim, dtype=torch.int64, space=None):
     """The index along a dim, at every place of the iteration space: 1 in each other dim, so that it broadcasts.
 
     Args:
         dim: of the space, also counted from its end.
         dtype: a torch dtype or an SNType.
-        attrs: the Space that a function was given first; None: that of the sn_zipmapreduce at work.
+        space: the Space that a function was given first; None: that of the sn_zipmapreduce at work.
     """
-    space = attrs if attrs is not None else _spaces()[-1] if _spaces() else None
+    if space is None:
+        space = _spaces()[-1] if _spaces() else None
     if not isinstance(space, Space):
         raise errors.StateError(
             "sn_iteridx: there is an index in a function that sn_zipmapreduce applies, and nowhere else: use torch.arange"
