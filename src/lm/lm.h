@@ -144,12 +144,18 @@ struct samba_lm {
     const char *text; /* that it was read from */
     size_t size;
     const char *folder, *model_type;
+    struct samba_gguf *gguf; /* of a file, which `folder` is the path of then (gguf.h); NULL: a folder */
+    const struct samba_lm_gguf_kind *gguf_kind;
     const char *whole; /* names.model as transformers' class with a head has it, where the files are of the bare model */
     samba_lm_shape shape;
     bool has_weights, float32;
     const int32_t *stop_ids; /* once samba_lm_stop_ids has asked for them */
     int64_t stop_count;
 };
+
+/* ---- GGUF files: gguf_weights.c ---- */
+samba_status samba_lm_gguf_check(samba_lm *lm); /* whether its tensors are those of the model */
+samba_status samba_lm_gguf_read(const samba_lm *lm, samba_tensor_list *list);
 
 /* ---- the architectures: architectures.c has the table ---- */
 typedef void samba_lm_read(samba_lm_config *config, samba_arena *arena, samba_lm_shape *shape);
@@ -220,6 +226,8 @@ samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *op
 /* ---- weights.c ---- */
 /* Which names the folder's tensors have: corrects names.model and names.head, has_weights, float32. */
 samba_status samba_lm_look_at_weights(samba_lm *lm);
+/* All of them, with their dtypes. */
+samba_status samba_lm_read_weights(const samba_lm *lm, samba_tensor_list *list);
 samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor); /* a copy in its place */
 
 #endif
