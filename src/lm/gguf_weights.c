@@ -41,7 +41,7 @@ static samba_status mark(const samba_lm *lm, const samba_graph *graph, bool *use
     for (int64_t i = 0; i < samba_graph_parameter_count(graph); i++) {
         samba_parameter_info parameter;
         samba_lm_gguf_place place;
-        const samba_gguf_tensor *tensor;
+        const samba_gguf_tensor *tensor = NULL;
         SAMBA_TRY(samba_graph_parameter(graph, i, &parameter));
         SAMBA_TRY(find(lm, &parameter, &place, &tensor));
         used[tensor - lm->gguf->tensors] = true;
@@ -130,7 +130,7 @@ static samba_status move_all(const samba_lm *lm, const samba_gguf_tensor *t, con
 static samba_status read_parameter(const samba_lm *lm, const samba_parameter_info *parameter, samba_tensor **made)
 {
     samba_lm_gguf_place place;
-    const samba_gguf_tensor *tensor;
+    const samba_gguf_tensor *tensor = NULL;
     SAMBA_TRY(find(lm, parameter, &place, &tensor));
     char *bytes = samba_alloc(lm->context, (size_t)tensor->bytes);
     if (!bytes)

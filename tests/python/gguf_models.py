@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of transformers as GGUF files by the package `gguf`: its writer, its names of tensors, its quantization. What the files'
+"""Models and tokenizers as GGUF files by the package `gguf`: its writer, its names of tensors, its quantization. What the files'
 architectures are by convention beyond that is written down here a second time, from what readers of such files do with them: the
-order of rotary rows in Llama, 1 + weight in Gemma's norms, joint projections of Falcon and GPT-NeoX by kind, (out, in) for GPT-2."""
+order of rotary rows in Llama, 1 + weight in Gemma's norms, joint projections of Falcon and GPT-NeoX by kind, (out, in) for
+GPT-2."""
 
 import numpy
 import torch
@@ -174,3 +175,53 @@ def quantized(model, kind):
                 value = gguf.quants.dequantize(gguf.quants.quantize(numpy.ascontiguousarray(value), kind), kind)
                 parameter.copy_(torch.from_numpy(numpy.ascontiguousarray(value.T if transposed else value)))
     return model
+
+
+# ---- tokenizers ----
+
+KINDS = gguf.TokenType
+
+
+def add_words(writer, tokenizer, kinds):
+    """Tokens and their types; a hole in the ids is an unused token."""
+    vocab = {i: token for token, i in tokenizer.get_vocab(with_added_tokens=True).items()}
+    size = max(vocab) + 1
+    types = [kinds(i, vocab[i]) if i in vocab else KINDS.UNUSED for i in range(size)]
+    writer.add_token_list([vocab.get(i, f"[PAD{i}]") for i in range(size)])
+    writer.add_token_types(types)
+    return size
+
+
+def add_byte_level(writer, tokenizer, pre, merges):
+    added = tokenizer.get_added_tokens_decoder()
+    writer.add_tokenizer_model("gpt2")
+    if pre:
+        writer.add_tokenizer_pre(pre)
+
+    def kind(i, _):
+        return KINDS.NORMAL if i not in added else KINDS.CONTROL if added[i].special else KINDS.USER_DEFINED
+
+    add_words(writer, tokenizer, kind)
+    writer.add_token_merges([" ".join(pair) for pair in merges])
+
+
+def add_sentencepiece(writer, model):
+    """Of a sentencepiece.SentencePieceProcessor."""
+    writer.add_tokenizer_model("llama")
+    types = []
+    for i in range(model.get_piece_size()):
+        kind = KINDS.NORMAL
+        for is_kind, other in (
+            (model.is_unknown, KINDS.UNKNOWN),
+            (model.is_control, KINDS.CONTROL),
+            (model.is_unused, KINDS.UNUSED),
+            (model.is_byte, KINDS.BYTE),
+        ):
+            kind = other if is_kind(i) else kind
+        types.append(kind)
+    writer.add_token_list([model.id_to_piece(i) for i in range(model.get_piece_size())])
+    writer.add_token_scores([model.get_score(i) for i in range(model.get_piece_size())])
+    writer.add_token_types(types)
+    writer.add_bos_token_id(model.bos_id())
+    writer.add_eos_token_id(model.eos_id())
+    writer.add_unk_token_id(model.unk_id())

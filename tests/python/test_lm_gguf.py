@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GGUF files as models beside transformers: small random models of each architecture are written by the package `gguf`
 (gguf_models.py), opened by `sambaflow lm`, and run for one step of SGD. Logits, loss and gradients are those of transformers with
-the same weights. What is written here is read by `gguf` and by transformers. SAMBA_LM_SEED and SAMBA_LM_CASES as in test_lm.py."""
+the same weights. What is written here is read by `gguf` and by transformers. Tokenizers are those of the package `tokenizers`.
+SAMBA_LM_SEED and SAMBA_LM_CASES as in test_lm.py."""
 
 import random
 
