@@ -165,10 +165,10 @@ def write(path, model, kind=gguf.GGMLQuantizationType.F32, extra=None):
 
 
 def quantized(model, kind):
-    """The model with the values that its matrices have in a file of the kind."""
+    """The model with the values that its matrices have in a file of the kind; a table of positions stays as it is."""
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2 and "wpe" not in name:
                 value = parameter.float().numpy()
                 transposed = model.config.model_type == "gpt2" and parameter.shape[0] != model.config.vocab_size
                 value = value.T if transposed else value

@@ -3,7 +3,9 @@
 the file itself and from the folder that a model of the file is saved as."""
 
 import io
+import json
 import random
+import subprocess
 
 import gguf
 import gguf_models
@@ -11,7 +13,7 @@ import pytest
 import sentencepiece
 import tokenizers
 import transformers
-from test_lm import SEED, make, sambaflow
+from test_lm import BUILD, SEED, make, sambaflow
 from text_library import Refused, Tokenizer
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -81,8 +83,6 @@ def trained(pre):
 
 
 def merges_of(tokenizer):
-    import json
-
     return json.loads(tokenizer.to_str())["model"]["merges"]
 
 
@@ -183,6 +183,82 @@ def _saved(folder):
     sambaflow("lm", "compile", "--model", folder / "m.gguf", "--length", 4, "--inference", "--pef", folder / "m.pef")
     sambaflow("lm", "save", "--model", folder / "m.gguf", "--load", folder / "m.safetensors", "--to", folder / "saved")
     return (folder / "saved" / "tokenizer.json").read_text()
+
+
+# ---- what is written ----
+
+
+def folder_of(path, tokenizer, **config):
+    a_model(tokenizer.get_vocab_size() + 3).save_pretrained(path)
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps(config))
+    return path
+
+
+@pytest.mark.parametrize("pre", PRE)
+def test_write_byte_level(pre, tmp_path):
+    r = random.Random(f"{SEED} {pre}")
+    tokenizer = trained(pre)
+    begin, end = tokenizer.token_to_id("<|begin|>"), tokenizer.token_to_id("<|end|>")
+    if pre in ("gpt-2", "llama-bpe"):
+        around = {"gpt-2": "$A <|end|>", "llama-bpe": "<|begin|> $A"}[pre]
+        template = processors.TemplateProcessing(around, special_tokens=[("<|begin|>", begin), ("<|end|>", end)])
+        tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), template])
+    folder = folder_of(tmp_path / "folder", tokenizer, bos_token="<|begin|>", eos_token={"content": "<|end|>"})
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}")
+    sambaflow("lm", "export", "--model", folder, "--to", tmp_path / "m.gguf")
+    same(Tokenizer((tmp_path / "m.gguf").read_bytes()), tokenizer, r)
+    fields = gguf.GGUFReader(tmp_path / "m.gguf").fields
+    words = [token for token, _ in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1])]
+    assert fields["tokenizer.ggml.tokens"].contents() == words + [f"[PAD{len(words) + i}]" for i in range(3)]
+    assert fields["tokenizer.ggml.merges"].contents() == [" ".join(pair) for pair in merges_of(tokenizer)]
+    assert fields["tokenizer.ggml.token_type"].contents() == [1] * (len(words) - 3) + [3, 3, 4] + [5] * 3
+    assert (fields["tokenizer.ggml.bos_token_id"].contents(), fields["tokenizer.ggml.eos_token_id"].contents()) == (begin, end)
+    assert fields["tokenizer.chat_template"].contents() == "{{ bos_token }}{{ messages[0].content }}"
+    said = sambaflow("lm", "chat", "--model", tmp_path / "m.gguf", "--message", "Hi", "--max-new-tokens", 3, "--ignore-eos")
+    assert said.strip()
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_write_sentencepiece(prefix, tmp_path):
+    """Back from a folder: the scores put the same merges in the same order."""
+    r = random.Random(f"{SEED} back {prefix}")
+    test_sentencepiece(prefix, tmp_path)
+    sambaflow("lm", "export", "--model", tmp_path / "saved", "--to", tmp_path / "again.gguf")
+    expected = tokenizers.Tokenizer.from_file(str(tmp_path / "saved" / "tokenizer.json"))
+    same(Tokenizer((tmp_path / "again.gguf").read_bytes()), expected, r)
+    first, again = (gguf.GGUFReader(tmp_path / name).fields for name in ("m.gguf", "again.gguf"))
+    for key in ("tokens", "token_type", "bos_token_id", "eos_token_id", "unknown_token_id", "add_space_prefix"):
+        assert first[f"tokenizer.ggml.{key}"].contents() == again[f"tokenizer.ggml.{key}"].contents(), key
+
+
+def changed(tokenizer, change):
+    whole = json.loads(tokenizer.to_str())
+    change(whole)
+    return tokenizers.Tokenizer.from_str(json.dumps(whole))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.update(pre_tokenizer={"type": "Whitespace"}), "its normalizer, pre_tokenizer and ignore_merges: supported is"),
+        (lambda t: t.update(normalizer={"type": "Lowercase"}), "its normalizer, pre_tokenizer and ignore_merges"),
+        (lambda t: t["added_tokens"][0].update(lstrip=True), "its added tokens: supported is those that take no spaces"),
+        (lambda t: t["model"].update(end_of_word_suffix="</w>"), "its end_of_word_suffix: supported is none"),
+        (lambda t: t["model"].update(byte_fallback=True), "its normalizer and pre_tokenizer: supported is U+2581 for spaces"),
+    ],
+)
+def test_write_refused(change, words, tmp_path):
+    folder = folder_of(tmp_path / "folder", changed(trained("gpt-2"), change))
+    command = [BUILD / "sambaflow", "lm", "export", "--model", folder, "--to", tmp_path / "m.gguf"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and words in done.stderr, done.stderr
+    assert not (tmp_path / "m.gguf").exists()
+    sambaflow(*command[1:], "--no-tokenizer")
+    assert not any(key.startswith("tokenizer") for key in gguf.GGUFReader(tmp_path / "m.gguf").fields)
+
+
+# ---- what is refused ----
 
 
 def test_whole_file(tmp_path):
