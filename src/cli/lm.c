@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder as an application whose command compile it is,
- * with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
+ * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder, or of a GGUF file, as an application whose command
+ * compile it is, with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
  * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
  * where they are not float32 they are converted beside the PEF. */
 #include "cli/lm.h"
@@ -75,7 +75,7 @@ static int compile(samba_lm_command *j, int argc, char **argv)
     int count = 0;
     samba_app_option options[7 + SAMBA_CLI_TUNING_OPTIONS] = {
         {.name = "model",
-         .help = "The model's folder: config.json and its safetensors files",
+         .help = "The model's folder, config.json and its safetensors files, or a GGUF file",
          .texts = seen,
          .text_count = &count,
          .text_most = 1,

@@ -232,6 +232,32 @@ def test_write_sentencepiece(prefix, tmp_path):
         assert first[f"tokenizer.ggml.{key}"].contents() == again[f"tokenizer.ggml.{key}"].contents(), key
 
 
+def test_prepare(tmp_path):
+    """Data prepared by the file is that prepared by the folder that it came from; the weights are not copied."""
+    tokenizer = trained("gpt-2")
+    folder = folder_of(tmp_path / "folder", tokenizer, eos_token="<|end|>")
+    (folder / "config.json").unlink()  # which says another size of the vocabulary
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    gguf_models.write(
+        tmp_path / "m.gguf",
+        a_model(tokenizer.get_vocab_size()),
+        extra=lambda writer: (
+            gguf_models.add_byte_level(writer, tokenizer, "gpt-2", merges_of(tokenizer)),
+            writer.add_eos_token_id(tokenizer.token_to_id(config["eos_token"])),
+        ),
+    )
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps({"prompt": "say", "completion": text}) + "\n" for text in CORPUS))
+    made = []
+    for name in ("folder", "m.gguf"):
+        words = ["--input_file_path", tmp_path / "data.jsonl", "--output_path", tmp_path / f"by-{name}"]
+        sambaflow("prepare", *words, "--pretrained_tokenizer", tmp_path / name, "--max_seq_length", 64)
+        files = sorted((tmp_path / f"by-{name}").glob("*.hdf5"))
+        made.append([(path.name, path.read_bytes()) for path in files])
+        assert (tmp_path / f"by-{name}" / "tokenizer" / "tokenizer.json").exists()
+    assert made[0] and made[0] == made[1]
+    assert not (tmp_path / "by-m.gguf" / "tokenizer" / "m.gguf").exists()
+
+
 def changed(tokenizer, change):
     whole = json.loads(tokenizer.to_str())
     change(whole)
