@@ -30,8 +30,8 @@ typedef struct samba_lm samba_lm;
 
 /* Reads config.json, and of the weights their names and dtypes where the folder has any. Without them parameters start as the
  * architecture's do; with them their values must be given to a session before it runs. `folder` may also be a GGUF file, whose
- * metadata stands for config.json; its weights are those of samba_lm_weights alone, which dequantizes them. Errors: FILE; FORMAT, for what is no JSON
- * or no number where one is due; UNSUPPORTED, for what is understood and not supported; MEMORY. */
+ * metadata stands for config.json; its weights are those of samba_lm_weights alone, which dequantizes them. Errors: FILE;
+ * FORMAT, for what is no JSON or no number where one is due; UNSUPPORTED, for what is understood and not supported; MEMORY. */
 SAMBA_API samba_status samba_lm_open(samba_context *context, const char *folder, samba_lm **lm);
 SAMBA_API void samba_lm_free(samba_lm *lm); /* NULL is allowed */
 
@@ -224,11 +224,11 @@ SAMBA_API samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samb
 
 /* ---- GGUF files ---- */
 typedef enum samba_export_type { /* of matrices; vectors, norms and tables of positions are float32 */
-    SAMBA_EXPORT_F32 = 0,
-    SAMBA_EXPORT_F16 = 1,
-    SAMBA_EXPORT_BF16 = 2,
-    SAMBA_EXPORT_Q8_0 = 3, /* blocks of 32 integers of 8 bits */
-    SAMBA_EXPORT_Q4_0 = 4  /* of 4 bits, as SAMBA_BASE_INT4 has them */
+                                 SAMBA_EXPORT_F32 = 0,
+                                 SAMBA_EXPORT_F16 = 1,
+                                 SAMBA_EXPORT_BF16 = 2,
+                                 SAMBA_EXPORT_Q8_0 = 3, /* blocks of 32 integers of 8 bits */
+                                 SAMBA_EXPORT_Q4_0 = 4  /* of 4 bits, as SAMBA_BASE_INT4 has them */
 } samba_export_type;
 typedef struct samba_lm_export_options {
     size_t struct_size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder, or of a GGUF file, as an application whose command
- * compile it is, with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
- * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
- * where they are not float32 they are converted beside the PEF. */
+ * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder, or of a GGUF file, as an application whose
+ * command compile it is, with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its
+ * outputs the loss, and logits for inference or where they are asked for. Weights stay in the folder, which run, train and
+ * measure take with --load; where they are not float32 they are converted beside the PEF. */
 #include "cli/lm.h"
 #include "data/data.h"
 
@@ -185,8 +185,8 @@ static samba_status export(samba_lm_command *j, int argc, char **argv)
     while (values[2] && type < SAMBA_COUNT(types) && strcmp(values[2], types[type]) != 0)
         type++;
     if (type == SAMBA_COUNT(types))
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm export: --type: expected f32, f16, bf16, q8_0 or q4_0, given '%s'",
-                          values[2]);
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm export: --type: expected f32, f16, bf16, q8_0 or q4_0, given '%s'", values[2]);
     options.type = (samba_export_type)type;
     SAMBA_TRY(samba_lm_export(j->lm, &options, values[1]));
     printf("%s\n", values[1]);

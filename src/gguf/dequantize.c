@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the bytes of a block mean: GGML's quantized types as float32. A block has a float16 scale or two; the K types have scales
- * of 16 or 32 elements each in it, in a few bits, which the block's scale multiplies. Products are rounded to float32 in the order
- * of ggml's, so that values are the same ones.
+ * What the bytes of a block mean: GGML's quantized types as float32. A block has a float16 scale or two; the K types have
+ * scales of 16 or 32 elements each in it, in a few bits, which the block's scale multiplies. Products are rounded to float32 in
+ * the order of ggml's, so that values are the same ones.
  *
  * Bytes are those of the file: not aligned, little-endian. */
 #include "gguf/gguf.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pre-tokenizers of byte-level BPE, which GGUF files have by name alone: what the name stands for, as tokenizer.json of the models
- * has it. A name that is not here is refused: ids would be others. */
+ * Pre-tokenizers of byte-level BPE, which GGUF files have by name alone: what the name stands for, as tokenizer.json of the
+ * models has it. A name that is not here is refused: ids would be others. */
 #include "gguf/tokenizer.h"
 
-#define BYTES(regex)                                                                                                             \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" regex "}"
+#define BYTES(regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" regex "}"
 #define SPLIT(pattern)                                                                                                           \
-    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern                             \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern                            \
     "\"},\"behavior\":\"Isolated\",\"invert\":false}," BYTES("false") "]}"
 #define SHORTENED "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 #define REST "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
@@ -15,7 +14,7 @@
 #define UPPER "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
 #define LOWER "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
 #define TEKKEN                                                                                                                   \
-    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "*" LOWER "+|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "+" LOWER "*|\\\\p{N}"                \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "*" LOWER "+|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "+" LOWER "*|\\\\p{N}"             \
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
 static const samba_gguf_pre table[] = {

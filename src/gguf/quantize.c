@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * float32 as the types that are written: plain ones rounded to the nearest, Q8_0 with the greatest magnitude as 127, Q4_0 with the
- * element of the greatest magnitude as -8, so that quantizing what was dequantized changes nothing. */
+ * float32 as the types that are written: plain ones rounded to the nearest, Q8_0 with the greatest magnitude as 127, Q4_0 with
+ * the element of the greatest magnitude as -8, so that quantizing what was dequantized changes nothing. */
 #include "gguf/gguf.h"
 #include "tensor/bits.h"
 #include "tensor/tensor.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A GGUF file's tokenizer as a tokenizer.json. Byte-level BPE ("gpt2") has its merges, and a pre-tokenizer by name. SentencePiece's
- * BPE ("llama") has scores: any two neighbours that are a token together merge, the best first, which as a list of merges is all
- * ways to cut each token in two, in the order of the tokens' scores.
+ * A GGUF file's tokenizer as a tokenizer.json. Byte-level BPE ("gpt2") has its merges, and a pre-tokenizer by name.
+ * SentencePiece's BPE ("llama") has scores: any two neighbours that are a token together merge, the best first, which as a list
+ * of merges is all ways to cut each token in two, in the order of the tokens' scores.
  *
  * Tokens are texts of UTF-8; where one is not, has a NUL or is there twice, no tokenizer.json could say it. */
 #include "gguf/tokenizer.h"
@@ -86,8 +86,7 @@ static samba_status read_scores(vocabulary *v)
     if (list->count != v->count || list->kind != SAMBA_GGUF_ARRAY)
         return fail(v->gguf, key, "a list of numbers, one for each token");
     SAMBA_TRY(SAMBA_ROOM(&v->arena, v->scores, v->count + 1));
-    return samba_gguf_numbers(list, v->count, v->scores) ? SAMBA_OK
-                                                        : fail(v->gguf, key, "a list of numbers, one for each token");
+    return samba_gguf_numbers(list, v->count, v->scores) ? SAMBA_OK : fail(v->gguf, key, "a list of numbers, one for each token");
 }
 
 /* ---- merges ---- */
@@ -205,8 +204,8 @@ json_t *samba_gguf_space_normalizer(bool prefix)
 
 json_t *samba_gguf_space_decoder(bool prefix)
 {
-    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", SPACE, "content", " ",
-                              "type", "ByteFallback", "type", "Fuse");
+    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", SPACE, "content",
+                              " ", "type", "ByteFallback", "type", "Fuse");
     if (prefix)
         json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
@@ -235,8 +234,8 @@ static samba_status make_around(const vocabulary *v, bool begins, json_t *tokeni
         if (!wanted || !token)
             continue;
         full |= json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token, "type_id", 0)) != 0;
-        full |= json_object_set_new(specials, token, json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id, "tokens",
-                                                               token)) != 0;
+        full |= json_object_set_new(specials, token,
+                                    json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id, "tokens", token)) != 0;
     }
     json_t *pair = json_deep_copy(single);
     full |= json_array_append_new(pair, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 1)) != 0;
@@ -288,8 +287,8 @@ static samba_status put_components(const samba_gguf *g, json_t *to, json_t *norm
 /* Files that do not say it have that of their architecture. */
 static samba_status find_pre(const samba_gguf *g, const samba_gguf_pre **pre)
 {
-    static const char *const usual[][2] = {{"gpt2", "gpt-2"}, {"llama", "llama-bpe"}, {"qwen2", "qwen2"}, {"qwen3", "qwen2"},
-                                           {"falcon", "falcon"}, {"gptneox", "olmo"}};
+    static const char *const usual[][2] = {{"gpt2", "gpt-2"},  {"llama", "llama-bpe"}, {"qwen2", "qwen2"},
+                                           {"qwen3", "qwen2"}, {"falcon", "falcon"},   {"gptneox", "olmo"}};
     const samba_gguf_value *value = samba_gguf_find(g, "tokenizer.ggml.pre");
     const samba_gguf_value *kind = samba_gguf_find(g, "general.architecture");
     const char *name = "";
@@ -316,9 +315,9 @@ static samba_status make_byte_level(vocabulary *v, json_t *tokenizer, json_t *mo
     SAMBA_TRY(merges_of_list(g, list, merges));
     if (json_object_set_new(model, "ignore_merges", json_boolean(pre->ignore_merges)) != 0)
         return no_memory(g);
-    SAMBA_TRY(put_components(g, tokenizer, json_loads(pre->normalizer, JSON_DECODE_ANY, NULL), json_loads(pre->splitter, 0, NULL),
-                             json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1,
-                                       "use_regex", 1)));
+    SAMBA_TRY(put_components(
+        g, tokenizer, json_loads(pre->normalizer, JSON_DECODE_ANY, NULL), json_loads(pre->splitter, 0, NULL),
+        json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1)));
     return make_around(v, pre->begins, tokenizer);
 }
 
@@ -331,10 +330,11 @@ static samba_status make_spaces(vocabulary *v, json_t *tokenizer, json_t *model,
     samba_gguf_flag(samba_gguf_find(g, "tokenizer.ggml.add_space_prefix"), &prefix);
     samba_gguf_flag(samba_gguf_find(g, "tokenizer.ggml.remove_extra_whitespaces"), &removes);
     if (removes || samba_gguf_find(g, "tokenizer.ggml.precompiled_charsmap"))
-        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
-                          "%s: a tokenizer that removes spaces or has a \"tokenizer.ggml.precompiled_charsmap\": supported is one "
-                          "that takes texts as they are",
-                          g->path);
+        return samba_fail(
+            g->context, SAMBA_ERROR_UNSUPPORTED,
+            "%s: a tokenizer that removes spaces or has a \"tokenizer.ggml.precompiled_charsmap\": supported is one "
+            "that takes texts as they are",
+            g->path);
     if (!list && !v->scores)
         return fail(g, "tokenizer.ggml.scores", "a list of numbers, one for each token");
     SAMBA_TRY(list ? merges_of_list(g, list, merges)
@@ -434,7 +434,7 @@ static samba_status add_templates(const samba_gguf *g, json_t *config)
 
 static samba_status add_specials(vocabulary *v, json_t *config)
 {
-    static const char *const names[][2] = {{"bos_token", "bos"}, {"eos_token", "eos"},       {"unk_token", "unknown"},
+    static const char *const names[][2] = {{"bos_token", "bos"},     {"eos_token", "eos"},       {"unk_token", "unknown"},
                                            {"pad_token", "padding"}, {"sep_token", "seperator"}, {"mask_token", "mask"}};
     char key[64];
     int64_t id;

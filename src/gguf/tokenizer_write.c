@@ -75,13 +75,13 @@ static samba_status read_words(writer *w, bool bytes_apart)
     json_array_foreach(added, i, one)
     {
         const char *content = json_string_value(field(one, "content"));
-        const bool odd = json_is_true(field(one, "lstrip")) || json_is_true(field(one, "rstrip")) ||
-                         json_is_true(field(one, "single_word"));
+        const bool odd =
+            json_is_true(field(one, "lstrip")) || json_is_true(field(one, "rstrip")) || json_is_true(field(one, "single_word"));
         if (odd || !content || !content[0])
             return refuse(w, "added tokens", "those that take no spaces with them (lstrip, rstrip, single_word)");
         const bool is_unknown = unknown && strcmp(content, unknown) == 0;
         SAMBA_TRY(put_word(w, content, field(one, "id"),
-                           is_unknown                           ? SAMBA_GGUF_UNKNOWN
+                           is_unknown                            ? SAMBA_GGUF_UNKNOWN
                            : json_is_true(field(one, "special")) ? SAMBA_GGUF_CONTROL
                                                                  : SAMBA_GGUF_USER_DEFINED));
     }
@@ -134,7 +134,8 @@ static samba_status read_template(writer *w, const json_t *component)
         int64_t *id = inside ? &w->eos : &w->bos;
         const int64_t given = id_of(w, json_string_value(field(special, "id")));
         if (*flag || given < 0 || (*id >= 0 && *id != given))
-            return refuse(w, "post_processor", "one token at the begin and one at the end, the tokenizer's bos_token and eos_token");
+            return refuse(w, "post_processor",
+                          "one token at the begin and one at the end, the tokenizer's bos_token and eos_token");
         *flag = true;
         *id = given;
     }
@@ -256,8 +257,7 @@ static samba_status compare(const writer *w, const json_t *pairs)
 {
     json_t *made = NULL;
     char left[512], right[512], both[1024];
-    samba_status status =
-        samba_gguf_merges_of_scores(w->context, w->path, w->count, w->tokens, w->scores, w->types, &made);
+    samba_status status = samba_gguf_merges_of_scores(w->context, w->path, w->count, w->tokens, w->scores, w->types, &made);
     bool same = status == SAMBA_OK && json_array_size(made) == json_object_size(pairs);
     for (size_t i = 0; same && i < json_array_size(made); i++) {
         same = sides(json_array_get(made, i), left, right);
@@ -303,8 +303,9 @@ static samba_status write_byte_level(writer *w)
     const samba_gguf_pre *pre = samba_gguf_pre_of(field(w->tokenizer, "normalizer"), field(w->tokenizer, "pre_tokenizer"),
                                                   json_is_true(field(w->model, "ignore_merges")));
     if (!pre)
-        return refuse(w, "normalizer, pre_tokenizer and ignore_merges", "what these names stand for: gpt-2, llama-bpe, qwen2, tekken, "
-                                                                       "smollm, falcon, olmo");
+        return refuse(w, "normalizer, pre_tokenizer and ignore_merges",
+                      "what these names stand for: gpt-2, llama-bpe, qwen2, tekken, "
+                      "smollm, falcon, olmo");
     samba_gguf_put_text(w->b, "tokenizer.ggml.model", "gpt2", 4);
     samba_gguf_put_text(w->b, "tokenizer.ggml.pre", pre->name, strlen(pre->name));
     SAMBA_TRY(read_words(w, false));

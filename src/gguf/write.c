@@ -102,8 +102,8 @@ static samba_status add_part(samba_gguf_builder *b, const char *name, samba_gguf
     SAMBA_TRY(samba_arena_copy(&b->arena, name, &copy));
     SAMBA_TRY(samba_arena_room(&b->arena, size, &bytes));
     if (!samba_gguf_quantize(type, values, elements, bytes))
-        return samba_fail(b->context, SAMBA_ERROR_UNSUPPORTED, "tensor \"%s\" has a value that %s has no room for: choose BF16 or F32",
-                          name, facts.name);
+        return samba_fail(b->context, SAMBA_ERROR_UNSUPPORTED,
+                          "tensor \"%s\" has a value that %s has no room for: choose BF16 or F32", name, facts.name);
     samba_gguf_part *part = &b->parts[b->part_count++];
     *part = (samba_gguf_part){.name = copy, .rank = rank, .type = type, .data = bytes, .bytes = size};
     memcpy(part->shape, shape, (size_t)rank * sizeof *shape);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a GGUF file: metadata in the order in which it is put, tensors in theirs. The first failure sticks; samba_gguf_build_write
- * tells it. Bytes of tensors belong to the builder's arena or to a caller who keeps them until the file is written. */
+ * Making a GGUF file: metadata in the order in which it is put, tensors in theirs. The first failure sticks;
+ * samba_gguf_build_write tells it. Bytes of tensors belong to the builder's arena or to a caller who keeps them until the file
+ * is written. */
 #ifndef SAMBA_GGUF_WRITE_H
 #define SAMBA_GGUF_WRITE_H
 

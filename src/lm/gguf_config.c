@@ -32,6 +32,8 @@ const samba_lm_gguf_kind samba_lm_gguf_kinds[] = {
      "max_position_embeddings", "layer_norm_eps", "rotary_emb_base", .partial = "rotary_pct", .activation = SAMBA_LM_GELU},
     {"falcon", "falcon", "hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_hidden_size", "max_position_embeddings",
      "layer_norm_epsilon", "rope_theta", .activation = SAMBA_LM_GELU},
+    {"bloom", "bloom", "hidden_size", "n_layer", "n_head", "n_inner", "seq_length", "layer_norm_epsilon", NULL,
+     .activation = SAMBA_LM_GELU_TANH},
 };
 const int samba_lm_gguf_kind_count = SAMBA_COUNT(samba_lm_gguf_kinds);
 
@@ -278,7 +280,7 @@ static void read_stablelm(metadata *m)
     set(m, "use_parallel_residual", json_boolean(flag(m, "use_parallel_residual", !has(m, "blk.0.ffn_norm.weight"))));
 }
 
-/* Falcon's groups have two names and a projection of their own; one head of keys, or as many as of queries, are the first models'. */
+/* Two norms, or another number of key-value heads than one or all, are of Falcon's newer models. */
 static void read_falcon(metadata *m, int64_t groups)
 {
     const bool two_norms = has(m, "blk.0.attn_norm_2.weight"), newer = two_norms || (groups != 1 && groups != m->heads);
@@ -317,6 +319,8 @@ static void read_own(metadata *m, int64_t groups)
         set(m, "use_parallel_residual", json_boolean(flag(m, "use_parallel_residual", true)));
     if (strcmp(type, "falcon") == 0)
         read_falcon(m, groups);
+    if (strcmp(type, "bloom") == 0 && number(m, "attention.max_alibi_bias", 8) != 8)
+        fail(m, SAMBA_ERROR_UNSUPPORTED, "attention.max_alibi_bias", "supported is 8");
 }
 
 /* ---- what all have ---- */

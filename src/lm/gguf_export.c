@@ -63,8 +63,7 @@ static samba_status add_template(const samba_lm *lm, json_t **config)
         *config = json_object();
     const bool fine = json_object_set_new(*config, "chat_template", json_stringn(text, size)) == 0;
     samba_free(lm->context, text, size);
-    return fine ? SAMBA_OK
-                : samba_fail(lm->context, SAMBA_ERROR_FORMAT, "%s/chat_template.jinja: no UTF-8", lm->folder);
+    return fine ? SAMBA_OK : samba_fail(lm->context, SAMBA_ERROR_FORMAT, "%s/chat_template.jinja: no UTF-8", lm->folder);
 }
 
 static samba_status read_tokenizer(const samba_lm *lm, json_t **tokenizer, json_t **config)
@@ -81,9 +80,9 @@ static samba_status read_tokenizer(const samba_lm *lm, json_t **tokenizer, json_
     SAMBA_TRY(parse_beside(lm, "tokenizer.json", tokenizer));
     for (int i = 0; i < SAMBA_COUNT(others) && !*tokenizer; i++)
         if (snprintf(path, sizeof path, "%s/%s", lm->folder, others[i]) < (int)sizeof path && stat(path, &facts) == 0)
-            return samba_fail(lm->context, SAMBA_ERROR_UNSUPPORTED,
-                              "%s: of tokenizers a tokenizer.json is supported for GGUF: make one of it, or leave the tokenizer out",
-                              path);
+            return samba_fail(
+                lm->context, SAMBA_ERROR_UNSUPPORTED,
+                "%s: of tokenizers a tokenizer.json is supported for GGUF: make one of it, or leave the tokenizer out", path);
     SAMBA_TRY(parse_beside(lm, "tokenizer_config.json", config));
     return add_template(lm, config);
 }
@@ -192,7 +191,7 @@ static const struct {
     samba_gguf_type type;
     int file_type; /* what "general.file_type" has for it */
 } types[] = {
-    [SAMBA_EXPORT_F32] = {SAMBA_GGUF_F32, 0},   [SAMBA_EXPORT_F16] = {SAMBA_GGUF_F16, 1},
+    [SAMBA_EXPORT_F32] = {SAMBA_GGUF_F32, 0},    [SAMBA_EXPORT_F16] = {SAMBA_GGUF_F16, 1},
     [SAMBA_EXPORT_BF16] = {SAMBA_GGUF_BF16, 32}, [SAMBA_EXPORT_Q8_0] = {SAMBA_GGUF_Q8_0, 7},
     [SAMBA_EXPORT_Q4_0] = {SAMBA_GGUF_Q4_0, 2},
 };

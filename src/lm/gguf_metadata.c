@@ -65,7 +65,8 @@ static samba_status check_window(const samba_lm_gguf_export *e)
     const samba_lm_shape *m = &e->lm->shape;
     int64_t every, count = count_sliding(m, &every);
     if (is(e, "gemma2"))
-        return every == 2 || m->layers == 1 ? SAMBA_OK : refuse(e, "\"layer_types\"", "a window in every other layer, from the first on");
+        return every == 2 || m->layers == 1 ? SAMBA_OK
+                                            : refuse(e, "\"layer_types\"", "a window in every other layer, from the first on");
     if (is(e, "gemma3_text"))
         return every > 0 ? SAMBA_OK : refuse(e, "\"layer_types\"", "a window in all layers but each so manyth");
     if (count != 0 && count != m->layers)
@@ -94,6 +95,8 @@ static samba_status check_shape(const samba_lm_gguf_export *e)
         return refuse(e, "this order of norms", "norms before attention and MLP");
     if (is(e, "falcon") && m->order != SAMBA_LM_PARALLEL)
         return refuse(e, "\"parallel_attn\": false", "true");
+    if (m->alibi && !is(e, "bloom"))
+        return refuse(e, "\"alibi\": true", "false");
     if (m->qkv_bias && (gemma || is(e, "qwen3")))
         return refuse(e, "\"attention_bias\": true", "false");
     if (!m->tied && (is(e, "gemma") || is(e, "gemma2")))
@@ -224,12 +227,22 @@ static void put_own(samba_lm_gguf_export *e)
         put_text(e, "tensor_data_layout", "jploski");
 }
 
+/* The longest sequence; Bloom's config need not say it. */
+static int64_t positions_of(const samba_lm_gguf_export *e)
+{
+    const samba_lm_shape *m = &e->lm->shape;
+    const json_int_t length = json_integer_value(json_object_get(e->lm->json, "seq_length"));
+    if (is(e, "bloom"))
+        return length > 0 && length <= INT32_MAX ? length : 2048;
+    return m->positions ? m->positions : (int64_t)m->rope.most;
+}
+
 samba_status samba_lm_gguf_put_metadata(samba_lm_gguf_export *e)
 {
     const samba_lm_shape *m = &e->lm->shape;
     SAMBA_TRY(check_shape(e));
     put_integer(e, "vocab_size", m->vocab_size);
-    put_integer(e, "context_length", m->positions ? m->positions : m->rope.most > 0 ? (int64_t)m->rope.most : 1);
+    put_integer(e, "context_length", positions_of(e));
     put_integer(e, "embedding_length", m->hidden_size);
     put_integer(e, "block_count", m->layers);
     put_integer(e, "feed_forward_length", m->intermediate_size);

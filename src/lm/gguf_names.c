@@ -95,6 +95,7 @@ static bool place_outside(const samba_lm_shape *m, const char *name, const char 
         const char *outer, *inner, *leaf;
     } modules[] = {
         {n->model, n->embedding, "token_embd"},
+        {n->model, n->embedding_norm, "token_embd_norm"},
         {n->model, n->positions, "position_embd"},
         {n->model, n->final_norm, "output_norm"},
         {NULL, n->head, "output"},

@@ -104,7 +104,7 @@ typedef enum samba_lm_order {
 /* Names of modules as transformers has them; NULL or "": the architecture has none. */
 typedef struct samba_lm_names {
     const char *model; /* in front of all but the head; files of the bare model lack its first word */
-    const char *embedding, *positions, *project_in, *layers, *final_norm, *project_out, *head;
+    const char *embedding, *embedding_norm, *positions, *project_in, *layers, *final_norm, *project_out, *head;
     const char *attention, *query, *key, *value, *qkv, *out, *query_norm, *key_norm;
     const char *mlp, *gate, *up, *gate_up, *down;
     const char *norm_attention, *after_attention, *norm_mlp, *after_mlp;
@@ -131,6 +131,9 @@ typedef struct samba_lm_shape {
     double scale;                    /* of attention's scores */
     bool scale_by_layer;             /* divided by the layer's number, from 1 */
     double attention_cap, final_cap; /* c tanh(x / c); 0: none */
+    /* ALiBi: a head's slope times a key's position is added to its scores (alibi.c); scaled as they are, and rounded to bfloat16,
+     * where the architecture has it so */
+    bool alibi, alibi_scaled, alibi_rounded;
     samba_lm_rope rope, sliding_rope;
     int64_t window; /* tokens that a query sees in sliding layers; 0: there are none */
     bool *sliding;  /* which layers are */
@@ -202,6 +205,9 @@ samba_value samba_lm_cap(samba_value x, double cap);
 samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer);
 /* Attention of a step, by which keys and values go into the layer's cache: all (batch, heads, length, head_dim). */
 samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], int64_t layer, double scale);
+/* alibi.c: what is added to the scores of keys at these positions, (batch or 1, keys), for all queries: (batch or 1, heads, 1,
+ * keys). */
+samba_value samba_lm_alibi(samba_lm_build *b, samba_value positions, double scale);
 samba_value samba_lm_last_token(const samba_lm_build *b, samba_value x); /* (batch, length, n) -> (batch, 1, n) */
 samba_value samba_lm_logits_of(samba_lm_build *b,
                                samba_value input_ids); /* build.c: (batch, length, vocab_size), or (batch, 1, ..) */

@@ -129,9 +129,12 @@ static samba_status parse_file(samba_chat_template *t, const char *folder, const
 
 static samba_status none(samba_chat_template *t, const char *folder)
 {
+    if (samba_gguf_is(folder))
+        return samba_fail(t->context, SAMBA_ERROR_FILE,
+                          "%s: this file has no chat template: no \"tokenizer.chat_template\"; give one as text", folder);
     return samba_fail(t->context, SAMBA_ERROR_FILE,
-                      "%s: no chat template is there: no chat_template.jinja and no \"chat_template\" in tokenizer_config.json, or in "
-                      "the metadata of a GGUF file; give one as text",
+                      "%s: this folder has no chat template: no chat_template.jinja, and no \"chat_template\" in "
+                      "tokenizer_config.json; give one as text",
                       folder);
 }
 

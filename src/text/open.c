@@ -76,7 +76,8 @@ static samba_status read_bytes(samba_tokenizer *t, const char *path, const void 
     if (size > 2 && bytes[0] == '\n')
         return samba_sentencepiece_open(t, path, data, size);
     return samba_fail(t->context, SAMBA_ERROR_FORMAT,
-                      "%s: this is no tokenizer: neither the JSON of a tokenizer.json nor a SentencePiece model nor a GGUF file", path);
+                      "%s: this is no tokenizer: neither the JSON of a tokenizer.json nor a SentencePiece model nor a GGUF file",
+                      path);
 }
 
 static samba_status read_file(samba_tokenizer *t, const char *path)

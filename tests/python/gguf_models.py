@@ -64,6 +64,8 @@ def tensors(model):
             value = value.T
         if kind.startswith("gemma") and "norm" in name:
             value = value + 1
+        if kind == "bloom":  # whose names the package has without it
+            name = name.removeprefix("transformer.")
         yield names.get_name(name, try_suffixes=(".weight", ".bias")), value
     for name, rows in split.items():
         yield names.get_name(name) + ".weight", numpy.stack(rows)
@@ -111,7 +113,7 @@ def metadata(writer, config):
     inner = get(config, "intermediate_size", "n_inner", "ffn_hidden_size", otherwise=4 * config.hidden_size)
     writer.add_feed_forward_length(inner)
     writer.add_head_count(heads)
-    if kind not in ("gpt2", "gpt_neox"):
+    if kind not in ("gpt2", "gpt_neox", "bloom"):
         writer.add_head_count_kv(groups_of(config))
     if get(config, "head_dim") not in (None, config.hidden_size // heads):
         writer.add_key_length(config.head_dim)
@@ -120,7 +122,7 @@ def metadata(writer, config):
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     else:
         writer.add_layer_norm_eps(get(config, "layer_norm_eps", "layer_norm_epsilon"))
-    if kind != "gpt2":
+    if kind not in ("gpt2", "bloom"):
         rope(writer, config)
     if kind in ("gemma2", "gemma3_text", "mistral", "phi3") and config.sliding_window:
         writer.add_sliding_window(config.sliding_window)

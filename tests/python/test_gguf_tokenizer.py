@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 
-import gguf
 import gguf_models
 import pytest
 import sentencepiece
@@ -17,7 +16,10 @@ from test_lm import BUILD, SEED, make, sambaflow
 from text_library import Refused, Tokenizer
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-CORPUS = ["the sea is what it is, they'll say: 1234 ships", "naïve café über 你好世界 привет мир", "x = f(a[1]);\n\n\treturn x\n"] * 9
+import gguf
+
+SEA, WORLD = "the sea is what it is, they'll say: 1234 ships", "naïve café über 你好世界 привет мир"
+CORPUS = [SEA, WORLD, "x = f(a[1]);\n\n\treturn x\n"] * 9
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -61,7 +63,8 @@ PRE = {
 
 
 def texts(r):
-    pieces = ["the sea", " ", "  ", "\n", "they'll", "THEY'RE", "12345", "é", "e\u0301", "你好", "👍", "<|end|>", "f(x)", "\t", "...", "<s>"]
+    pieces = ["the sea", " ", "  ", "\n", "they'll", "THEY'RE", "12345", "é", "e\u0301", "你好", "👍", "<|end|>", "f(x)"]
+    pieces += ["\t", "...", "<s>"]
     yield ""
     yield from CORPUS[:3]
     for _ in range(60):
@@ -267,7 +270,7 @@ def changed(tokenizer, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda t: t.update(pre_tokenizer={"type": "Whitespace"}), "its normalizer, pre_tokenizer and ignore_merges: supported is"),
+        (lambda t: t.update(pre_tokenizer={"type": "Whitespace"}), "pre_tokenizer and ignore_merges: supported is"),
         (lambda t: t.update(normalizer={"type": "Lowercase"}), "its normalizer, pre_tokenizer and ignore_merges"),
         (lambda t: t["added_tokens"][0].update(lstrip=True), "its added tokens: supported is those that take no spaces"),
         (lambda t: t["model"].update(end_of_word_suffix="</w>"), "its end_of_word_suffix: supported is none"),
@@ -309,7 +312,8 @@ def test_whole_file(tmp_path):
     ],
 )
 def test_refused(key, value, words, tmp_path):
-    values = {"model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b", "ab"], "merges": ["a b"], "token_type": [1, 1, 1]} | {key: value}
+    values = {"model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b", "ab"], "merges": ["a b"], "token_type": [1, 1, 1]}
+    values[key] = value
 
     def add(writer):
         for name, one in values.items():

@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 
-import gguf
 import gguf_models
 import numpy
 import pytest
@@ -31,6 +30,8 @@ from test_lm import (  # noqa: F401
     tokens_of,
     weights_of,
 )
+
+import gguf
 
 TYPES = gguf.GGMLQuantizationType
 
@@ -177,7 +178,12 @@ def falcon(r):
     )
 
 
-ARCHITECTURES = [llama, mistral, qwen2, qwen3, phi3, stablelm, gemma, gemma2, gemma3, gpt2, gpt_neox, falcon]
+def bloom(r):
+    heads = r.choice([1, 2, 3, 4])
+    return transformers.BloomConfig(vocab_size=r.randint(23, 97), hidden_size=heads * r.randint(2, 7), n_layer=2, n_head=heads)
+
+
+ARCHITECTURES = [llama, mistral, qwen2, qwen3, phi3, stablelm, gemma, gemma2, gemma3, gpt2, gpt_neox, falcon, bloom]
 
 
 def prepared(folder, draw, number):
@@ -240,14 +246,15 @@ def test_write(draw, number, tmp_path):
 
 # transformers leaves out scalings of rotary positions, windows and heads of another width, or takes a part of a head's features
 # for all of it
-BY_TRANSFORMERS = [qwen2, stablelm, gemma2, falcon, llama]
+BY_TRANSFORMERS = [qwen2, stablelm, gemma2, falcon, llama, bloom]
 
 
 @pytest.mark.parametrize("draw", BY_TRANSFORMERS)
 def test_transformers_reads(draw, tmp_path):
     r = random.Random(f"transformers {SEED} {draw.__name__}")
     config = draw(r)
-    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    if draw is not bloom:
+        config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
     if draw is llama:
         config.attention_bias = config.mlp_bias = False
         config.head_dim = config.hidden_size // config.num_attention_heads
@@ -338,12 +345,7 @@ def test_blocks(kind, tmp_path):
 def test_four_bits_stay(tmp_path):
     """--base int4 of a Q4_0 file has the file's integers and scales: nothing is rounded twice."""
     config = transformers.LlamaConfig(
-        vocab_size=23,
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        pad_token_id=None,
+        vocab_size=23, hidden_size=64, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, pad_token_id=None
     )
     gguf_models.write(tmp_path / "model", make(config, 3), TYPES.Q4_0)
     words = ["--length", 2, "--inference", "--base", "int4", "--pef", tmp_path / "m.pef"]
@@ -380,13 +382,15 @@ def refused(*words):
 
 def test_refused(tmp_path):
     """What a file cannot say is refused by its name, and no file is there."""
+    dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
     cases = [
         (transformers.OPTConfig(), {"hidden_size": 8, "word_embed_proj_dim": 8, "ffn_dim": 4, "num_attention_heads": 2}, '"opt"'),
         (transformers.GPT2Config(), {"n_embd": 8, "n_head": 2, "n_layer": 1, "activation_function": "relu"}, "this activation"),
-        (transformers.LlamaConfig(), {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, '"dynamic"'),
+        (transformers.LlamaConfig(), {"rope_parameters": dynamic}, '"dynamic"'),
         (transformers.Qwen3Config(), {"attention_bias": True}, '"attention_bias": true'),
         (transformers.Gemma2Config(), {"query_pre_attn_scalar": 9, "pad_token_id": None}, "this scale of attention's scores"),
         (transformers.FalconConfig(), {"parallel_attn": False, "multi_query": True}, '"parallel_attn": false'),
+        (transformers.FalconConfig(), {"alibi": True}, '"alibi": true'),
     ]
     small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
     small |= {"intermediate_size": 4, "head_dim": 4, "pad_token_id": None}

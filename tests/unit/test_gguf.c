@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GGUF files: a header made byte by byte is read as it was meant; cut at each byte, with each byte another one, with counts, sizes
- * and places that contradict each other it is refused with what is wrong; what is written is read again; a model whose metadata
- * or tensors do not fit is refused by the key or the tensor; and with no memory nothing is left.
+ * GGUF files: a header made byte by byte is read as it was meant; cut at each byte, with each byte another one, with counts,
+ * sizes and places that contradict each other it is refused with what is wrong; what is written is read again; a model whose
+ * metadata or tensors do not fit is refused by the key or the tensor; and with no memory nothing is left.
  * tests/python/test_lm_gguf.py compares values and models with other implementations. */
 #include "failing_allocator.h"
 #include "gguf/tokenizer.h"
@@ -344,10 +344,10 @@ static samba_status write_model(samba_context *owner, const char *path, const ch
         const char *name;
         int64_t rows, columns;
     } tensors[] = {
-        {"token_embd.weight", 5, 4},         {"output_norm.weight", 0, 4},     {"blk.0.attn_norm.weight", 0, 4},
-        {"blk.0.attn_q.weight", 4, 4},       {"blk.0.attn_k.weight", 2, 4},    {"blk.0.attn_v.weight", 2, 4},
-        {"blk.0.attn_output.weight", 4, 4},  {"blk.0.ffn_norm.weight", 0, 4},  {"blk.0.ffn_gate.weight", 3, 4},
-        {"blk.0.ffn_up.weight", 3, 4},       {"blk.0.ffn_down.weight", 4, 3},
+        {"token_embd.weight", 5, 4},        {"output_norm.weight", 0, 4},    {"blk.0.attn_norm.weight", 0, 4},
+        {"blk.0.attn_q.weight", 4, 4},      {"blk.0.attn_k.weight", 2, 4},   {"blk.0.attn_v.weight", 2, 4},
+        {"blk.0.attn_output.weight", 4, 4}, {"blk.0.ffn_norm.weight", 0, 4}, {"blk.0.ffn_gate.weight", 3, 4},
+        {"blk.0.ffn_up.weight", 3, 4},      {"blk.0.ffn_down.weight", 4, 3},
     };
     float values[64];
     samba_gguf_builder b;
@@ -399,23 +399,32 @@ TEST(test_models)
         samba_status status;
         const char *words;
     } cases[] = {
-        {{.without = "general.architecture"}, SAMBA_ERROR_UNSUPPORTED, "\"general.architecture\" is not there: supported are llama"},
-        {{.without = "llama.block_count"}, SAMBA_ERROR_FORMAT, "\"llama.block_count\" is not there: expected is an integer from 1"},
-        {{.without = "llama.attention.layer_norm_rms_epsilon"}, SAMBA_ERROR_FORMAT, "epsilon\" is not there: expected is a number"},
+        {{.without = "general.architecture"},
+         SAMBA_ERROR_UNSUPPORTED,
+         "\"general.architecture\" is not there: supported are llama"},
+        {{.without = "llama.block_count"},
+         SAMBA_ERROR_FORMAT,
+         "\"llama.block_count\" is not there: expected is an integer from 1"},
+        {{.without = "llama.attention.layer_norm_rms_epsilon"},
+         SAMBA_ERROR_FORMAT,
+         "epsilon\" is not there: expected is a number"},
         {{.key = "llama.embedding_length", .value = 0}, SAMBA_ERROR_FORMAT, "\"llama.embedding_length\" is 0: expected is"},
         {{.key = "llama.embedding_length", .value = UINT32_MAX}, SAMBA_ERROR_FORMAT, "\"llama.embedding_length\" is 4294967295"},
         {{.key = "llama.embedding_length", .value = 1 << 30}, SAMBA_ERROR_FORMAT, "\"hidden_size\" is 1073741824"},
         {{.key = "llama.attention.head_count", .value = 3}, SAMBA_ERROR_UNSUPPORTED, "turn 1 of a head's 1 features"},
-        {{.key = "llama.expert_count", .value = 8}, SAMBA_ERROR_UNSUPPORTED,
+        {{.key = "llama.expert_count", .value = 8},
+         SAMBA_ERROR_UNSUPPORTED,
          "\"llama.expert_count\" is 8, and nothing here knows that key of the model \"llama\""},
         {{.key = "llama.rope.dimension_count", .value = 1}, SAMBA_ERROR_UNSUPPORTED, "supported is the size of a head"},
         {{.key = "llama.vocab_size", .value = 9}, SAMBA_ERROR_FORMAT, "expected is the number of rows of \"token_embd.weight\""},
         {{.key = "split.count", .value = 2}, SAMBA_ERROR_UNSUPPORTED, "a model in 2 files"},
         {{.without = "token_embd.weight"}, SAMBA_ERROR_FORMAT, "there is no tensor \"token_embd.weight\" of rank 2"},
         {{.without = "blk.0.ffn_up.weight"}, SAMBA_ERROR_FORMAT, "the model needs a tensor \"blk.0.ffn_up.weight\""},
-        {{.tensor = "blk.0.attn_q.weight", .rows = 6}, SAMBA_ERROR_FORMAT,
+        {{.tensor = "blk.0.attn_q.weight", .rows = 6},
+         SAMBA_ERROR_FORMAT,
          "tensor \"blk.0.attn_q.weight\" is expected to be (4, 4), given (6, 4)"},
-        {{.tensor = "blk.0.ffn_gate_inp.weight"}, SAMBA_ERROR_UNSUPPORTED,
+        {{.tensor = "blk.0.ffn_gate_inp.weight"},
+         SAMBA_ERROR_UNSUPPORTED,
          "tensor \"blk.0.ffn_gate_inp.weight\" belongs to no part of the model"},
         {{.tensor = "rope_freqs.weight"}, SAMBA_ERROR_FORMAT, "\"rope_freqs.weight\" is expected to be F32 (1)"},
     };
@@ -447,10 +456,7 @@ static samba_status everything(samba_context *owner, void *user)
     return status;
 }
 
-TEST(test_no_memory)
-{
-    fail_each_allocation(everything, &(change){0});
-}
+TEST(test_no_memory) { fail_each_allocation(everything, &(change){0}); }
 
 TEST(test_misuse)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a GGUF file: its header; where that is read, each value of the metadata, each tensor's bytes as numbers, the config.json
- * of the metadata, the tokenizer and its special tokens. Memory is counted: a small multiple of the file's bytes, whatever the
- * header claims. */
+ * Bytes as a GGUF file: its header; where that is read, each value of the metadata, each tensor's bytes as numbers, the
+ * config.json of the metadata, the tokenizer and its special tokens. Memory is counted: a small multiple of the file's bytes,
+ * whatever the header claims. */
 #include "files.h"
 #include "gguf/tokenizer.h"
 #include "lm/gguf.h"
@@ -98,13 +98,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* A number of the header, 4 or 8 bytes long, becomes an odd one; or any bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
-    static const uint64_t odd[] = {0,          1,          2,          8,          9,          13,         31,       0x7fffffff,
+    static const uint64_t odd[] = {0,          1,          2,          8,          9,          13,         31,         0x7fffffff,
                                    0x80000000, 0xffffffff, 1ull << 32, 1ull << 40, 1ull << 62, 1ull << 63, ~0ull >> 1, ~0ull};
     uint64_t state = seed;
     if (size < 40 || samba_fuzz_next(&state) % 2 == 0)
         return LLVMFuzzerMutate(data, size, room);
     const size_t bytes = samba_fuzz_next(&state) % 2 ? 8 : 4;
-    const size_t at = samba_fuzz_next(&state) % 4 == 0 ? 8 + samba_fuzz_next(&state) % 2 * 8 : samba_fuzz_next(&state) % (size - 8);
+    const size_t at =
+        samba_fuzz_next(&state) % 4 == 0 ? 8 + samba_fuzz_next(&state) % 2 * 8 : samba_fuzz_next(&state) % (size - 8);
     uint64_t number = odd[samba_fuzz_next(&state) % (sizeof odd / sizeof *odd)];
     if (samba_fuzz_next(&state) % 3 == 0)
         number = size - samba_fuzz_next(&state) % 64;
