@@ -322,3 +322,31 @@ def test_refused(key, value, words, tmp_path):
     gguf_models.write(tmp_path / "m.gguf", a_model(3), extra=add)
     with pytest.raises(Refused, match=words.replace("[", r"\[")):
         Tokenizer((tmp_path / "m.gguf").read_bytes())
+
+
+# ---- a walk: a file is trained, adapted, merged, written, and talks ----
+
+
+def test_walk(tmp_path):
+    tokenizer = trained("gpt-2")
+
+    def add(writer):
+        gguf_models.add_byte_level(writer, tokenizer, "gpt-2", merges_of(tokenizer))
+        writer.add_eos_token_id(tokenizer.token_to_id("<|end|>"))
+        writer.add_chat_template("{% for m in messages %}{{ m.content }}{% endfor %}")
+
+    gguf_models.write(tmp_path / "m.gguf", a_model(tokenizer.get_vocab_size()), extra=add)
+    (tmp_path / "data.txt").write_text("the sea is what it is\n" * 40)
+    learn = ["--data", tmp_path / "data.txt", "--length", 16, "-b", 4, "--num-epochs", 30, "--lr", 0.02]
+    learn += ["--output-folder", tmp_path / "out"]
+    sambaflow("lm", "train", "--model", tmp_path / "m.gguf", *learn, "--to", tmp_path / "trained")
+    sambaflow("lm", "export", "--model", tmp_path / "trained", "--to", tmp_path / "trained.gguf", "--type", "bf16")
+    words = ["--prompt", "the sea", "--max-new-tokens", 12]
+    said = [sambaflow("lm", "generate", "--model", tmp_path / name, *words) for name in ("trained", "trained.gguf")]
+    assert said[0] == said[1] and "what it is" in said[0]
+    chat = sambaflow("lm", "chat", "--model", tmp_path / "trained.gguf", "--message", "the sea", "--max-new-tokens", 8)
+    assert "what" in chat
+    adapt = ["--lora-rank", 2, "--num-epochs", 1, "--lr", 0.01]
+    sambaflow("lm", "train", "--model", tmp_path / "m.gguf", *learn, *adapt, "--to", tmp_path / "adapter")
+    sambaflow("lm", "merge", "--model", tmp_path / "m.gguf", "--adapter", tmp_path / "adapter", "--to", tmp_path / "merged")
+    assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").config.model_type == "llama"
