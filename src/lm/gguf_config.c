@@ -244,9 +244,9 @@ static void read_window(metadata *m)
     set(m, "sliding_window", window ? json_integer(window) : json_null());
 }
 
-static void read_cap(metadata *m, const char *suffix, const char *key)
+static void read_cap(metadata *m, const char *suffix, const char *key, double otherwise)
 {
-    const double cap = number(m, suffix, 0);
+    const double cap = number(m, suffix, otherwise);
     set(m, key, cap != 0 ? real(cap) : json_null());
 }
 
@@ -260,15 +260,15 @@ static void read_gemma2(metadata *m)
 {
     read_window(m);
     read_scalar(m, 46);
-    read_cap(m, "attn_logit_softcapping", "attn_logit_softcapping");
-    read_cap(m, "final_logit_softcapping", "final_logit_softcapping");
+    read_cap(m, "attn_logit_softcapping", "attn_logit_softcapping", 50);
+    read_cap(m, "final_logit_softcapping", "final_logit_softcapping", 30);
 }
 
 static void read_gemma3(metadata *m)
 {
     read_window(m);
     read_scalar(m, 62);
-    read_cap(m, "final_logit_softcapping", "final_logit_softcapping");
+    read_cap(m, "final_logit_softcapping", "final_logit_softcapping", 0);
     set_integer(m, "sliding_window_pattern", integer(m, "attention.sliding_window_pattern", 6, 1));
     set(m, "rope_local_base_freq", real(number(m, "rope.freq_base_swa", 10000)));
 }

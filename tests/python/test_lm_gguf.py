@@ -118,7 +118,7 @@ def gemma(r):
 
 def gemma2(r):
     config = sizes(r, sliding_window=r.choice([1, 4]), tie_word_embeddings=True)
-    config |= {"attn_logit_softcapping": r.choice([None, 1.5, 50.0]), "final_logit_softcapping": r.choice([None, 2.0])}
+    config |= {"attn_logit_softcapping": r.choice([1.5, 50.0]), "final_logit_softcapping": r.choice([2.0, 30.0])}
     config |= wide(r, config)
     return transformers.Gemma2Config(**config, query_pre_attn_scalar=config["head_dim"], rope_parameters=rope(r, ("default",)))
 
@@ -390,6 +390,7 @@ def test_refused(tmp_path):
         (transformers.Qwen3Config(), {"attention_bias": True}, '"attention_bias": true'),
         (transformers.Gemma2Config(), {"query_pre_attn_scalar": 9, "pad_token_id": None}, "this scale of attention's scores"),
         (transformers.FalconConfig(), {"parallel_attn": False, "multi_query": True}, '"parallel_attn": false'),
+        (transformers.Gemma2Config(), {"query_pre_attn_scalar": 4, "final_logit_softcapping": None}, "logits without bounds"),
         (transformers.FalconConfig(), {"alibi": True}, '"alibi": true'),
     ]
     small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
