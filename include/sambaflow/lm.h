@@ -29,8 +29,9 @@ extern "C" {
 typedef struct samba_lm samba_lm;
 
 /* Reads config.json, and of the weights their names and dtypes where the folder has any. Without them parameters start as the
- * architecture's do; with them their values must be given to a session before it runs. Errors: FILE; FORMAT, for what is no JSON
- * or no number where one is due; UNSUPPORTED, for what is understood and not supported; MEMORY. */
+ * architecture's do; with them their values must be given to a session before it runs. `folder` may also be a GGUF file, whose
+ * metadata stands for config.json; its weights are those of samba_lm_weights alone, which dequantizes them. Errors: FILE;
+ * FORMAT, for what is no JSON or no number where one is due; UNSUPPORTED, for what is understood and not supported; MEMORY. */
 SAMBA_API samba_status samba_lm_open(samba_context *context, const char *folder, samba_lm **lm);
 SAMBA_API void samba_lm_free(samba_lm *lm); /* NULL is allowed */
 
@@ -220,6 +221,26 @@ SAMBA_API samba_status samba_lm_save(const samba_lm *lm, samba_session *session,
 /* The same of tensors, by the parameters' names; others do not count. NAME: a parameter has none; SHAPE: it has another dtype or
  * shape. */
 SAMBA_API samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder);
+
+/* ---- GGUF files ---- */
+typedef enum samba_export_type { /* of matrices; vectors, norms and tables of positions are float32 */
+                                 SAMBA_EXPORT_F32 = 0,
+                                 SAMBA_EXPORT_F16 = 1,
+                                 SAMBA_EXPORT_BF16 = 2,
+                                 SAMBA_EXPORT_Q8_0 = 3, /* blocks of 32 integers of 8 bits */
+                                 SAMBA_EXPORT_Q4_0 = 4  /* of 4 bits, as SAMBA_BASE_INT4 has them */
+} samba_export_type;
+typedef struct samba_lm_export_options {
+    size_t struct_size;
+    samba_export_type type;
+    bool no_tokenizer; /* the file has none, even where the folder does */
+} samba_lm_export_options;
+SAMBA_API samba_lm_export_options samba_lm_export_defaults(void); /* F32, with the tokenizer */
+/* Writes the model with its weights, and the tokenizer where its folder has a tokenizer.json, as a GGUF file of version 3, which
+ * appears whole or not at all. UNSUPPORTED: what such files cannot say of the model or its tokenizer, by name; rows that are no
+ * whole blocks; values that the type has no room for. STATE: the folder has no weights. */
+SAMBA_API samba_status samba_lm_export(const samba_lm *lm, const samba_lm_export_options *options /* may be NULL */,
+                                       const char *path);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,9 @@
  *
  * Tokenizers: text to the ids a language model was trained on, and back, as the file says that came with the model.
  *
- * Read are Hugging Face's tokenizer.json, GPT-2's vocab.json with merges.txt, and SentencePiece's .model. Ids and texts are
- * those of the Python packages `tokenizers` and `sentencepiece`; docs/text.md lists the components.
+ * Read are Hugging Face's tokenizer.json, GPT-2's vocab.json with merges.txt, SentencePiece's .model, and what the metadata of
+ * a GGUF file says. Ids and texts are those of the Python packages `tokenizers` and `sentencepiece`; docs/text.md lists the
+ * components.
  *
  *     samba_tokenizer_open(context, "llama/tokenizer.json", &tokenizer);
  *     samba_tokenizer_encode(context, tokenizer, "Hello", 5, true, &list);
@@ -36,13 +37,13 @@ typedef struct samba_tokenizer samba_tokenizer;
 typedef struct samba_token_encoder samba_token_encoder;
 typedef struct samba_token_stream samba_token_stream;
 
-/* Opens a file: tokenizer.json or a SentencePiece model, told apart by the first byte; or a folder, in which it takes the first
- * of tokenizer.json, tokenizer.model, and vocab.json with merges.txt. tokenizer_config.json and special_tokens_map.json beside it
- * say which tokens are special (samba_tokenizer_special). Truncation and padding that a file asks for are left out.
- * Errors: FILE; FORMAT, for what is damaged or contradicts itself; UNSUPPORTED names the component that is; MEMORY.
- * In `tokenizers`: Tokenizer.from_file. */
+/* Opens a file: tokenizer.json, a SentencePiece model or a GGUF file, told apart by their first bytes; or a folder, in which it
+ * takes the first of tokenizer.json, tokenizer.model, and vocab.json with merges.txt. tokenizer_config.json and
+ * special_tokens_map.json beside it say which tokens are special (samba_tokenizer_special). Truncation and padding that a file
+ * asks for are left out. Errors: FILE; FORMAT, for what is damaged or contradicts itself; UNSUPPORTED names the component that
+ * is; MEMORY. In `tokenizers`: Tokenizer.from_file. */
 SAMBA_API samba_status samba_tokenizer_open(samba_context *context, const char *path, samba_tokenizer **tokenizer);
-/* The same of `size` bytes of a tokenizer.json or SentencePiece model, which are read before it returns: Tokenizer.from_str. */
+/* The same of `size` bytes of such a file, which are read before it returns: Tokenizer.from_str. */
 SAMBA_API samba_status samba_tokenizer_open_memory(samba_context *context, const void *data, size_t size,
                                                    samba_tokenizer **tokenizer);
 SAMBA_API void samba_tokenizer_free(samba_tokenizer *tokenizer); /* NULL is allowed */
@@ -119,12 +120,12 @@ SAMBA_API int32_t samba_tokenizer_special(const samba_tokenizer *tokenizer, samb
 /* ---- chat templates ---- */
 typedef struct samba_chat_template samba_chat_template;
 
-/* Opens the chat template of a folder: chat_template.jinja, else "chat_template" of tokenizer_config.json, a text or a list of
- * named ones, of which "tool_use" is taken for conversations with tools and "default" for others. The folder's special tokens,
- * such as bos_token, are variables of the template. `text`, ended by a NUL, is a template to take in the place of the folder's,
- * or the name of one of several; NULL: the folder's. `folder` may be NULL where `text` is given.
- * Errors: FILE; FORMAT, for damaged files and templates, with the line; UNSUPPORTED names the part of Jinja that is not read;
- * ARGUMENT; MEMORY. In transformers: get_chat_template. */
+/* Opens the chat template of a folder or GGUF file: chat_template.jinja, else "chat_template" of tokenizer_config.json, a text
+ * or a list of named ones, of which "tool_use" is taken for conversations with tools and "default" for others. The folder's
+ * special tokens, such as bos_token, are variables of the template. `text`, ended by a NUL, is a template to take in the place
+ * of the folder's, or the name of one of several; NULL: the folder's. `folder` may be NULL where `text` is given. Errors: FILE;
+ * FORMAT, for damaged files and templates, with the line; UNSUPPORTED names the part of Jinja that is not read; ARGUMENT;
+ * MEMORY. In transformers: get_chat_template. */
 SAMBA_API samba_status samba_chat_template_open(samba_context *context, const char *folder, const char *text,
                                                 samba_chat_template **chat_template);
 SAMBA_API void samba_chat_template_free(samba_chat_template *chat_template); /* NULL is allowed */

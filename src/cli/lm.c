@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder as an application whose command compile it is,
- * with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
- * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
- * where they are not float32 they are converted beside the PEF. */
+ * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder, or of a GGUF file, as an application whose
+ * command compile it is, with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its
+ * outputs the loss, and logits for inference or where they are asked for. Weights stay in the folder, which run, train and
+ * measure take with --load; where they are not float32 they are converted beside the PEF. */
 #include "cli/lm.h"
 #include "data/data.h"
 
@@ -75,7 +75,7 @@ static int compile(samba_lm_command *j, int argc, char **argv)
     int count = 0;
     samba_app_option options[7 + SAMBA_CLI_TUNING_OPTIONS] = {
         {.name = "model",
-         .help = "The model's folder: config.json and its safetensors files",
+         .help = "The model's folder, config.json and its safetensors files, or a GGUF file",
          .texts = seen,
          .text_count = &count,
          .text_most = 1,
@@ -127,7 +127,7 @@ static samba_status take_paths(samba_lm_command *j, const char *command, int arg
         while (k < count && strcmp(argv[i], names[k]) != 0)
             k++;
         if (k == count || i + 1 == argc)
-            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "%s: expected %s, %s and %s, each with a path, given '%s'",
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "%s: expected %s, %s and %s, each with a value, given '%s'",
                               command, names[0], names[1], names[2], argv[i]);
         values[k] = argv[++i];
     }
@@ -166,20 +166,49 @@ static samba_status merge(samba_lm_command *j, int argc, char **argv)
     return status;
 }
 
+/* sambaflow lm export: the model as a GGUF file. */
+static samba_status export(samba_lm_command *j, int argc, char **argv)
+{
+    static const char *const names[] = {"--model", "--to", "--type"}, *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
+    const char *values[SAMBA_COUNT(names)] = {NULL};
+    samba_lm_export_options options = samba_lm_export_defaults();
+    int kept = 0, type = 0;
+    for (int i = 0; i < argc; i++) { /* the option without a value */
+        const bool none = i >= 2 && strcmp(argv[i], "--no-tokenizer") == 0;
+        options.no_tokenizer |= none;
+        argv[kept] = argv[i];
+        kept += !none;
+    }
+    SAMBA_TRY(take_paths(j, "lm export", kept, argv, SAMBA_COUNT(names), names, values));
+    if (!values[1])
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm export: give the GGUF file to write by --to FILE");
+    while (values[2] && type < SAMBA_COUNT(types) && strcmp(values[2], types[type]) != 0)
+        type++;
+    if (type == SAMBA_COUNT(types))
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm export: --type: expected f32, f16, bf16, q8_0 or q4_0, given '%s'", values[2]);
+    options.type = (samba_export_type)type;
+    SAMBA_TRY(samba_lm_export(j->lm, &options, values[1]));
+    printf("%s\n", values[1]);
+    return SAMBA_OK;
+}
+
 static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, int *result)
 {
     const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
     if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "train") != 0 && strcmp(command, "save") != 0 &&
-        strcmp(command, "merge") != 0)
+        strcmp(command, "merge") != 0 && strcmp(command, "export") != 0)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm: expected a command, compile, train, save, merge, generate or chat, given '%s'", command);
+                          "lm: expected a command, compile, train, save, merge, export, generate or chat, given '%s'", command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)
         return save(j, argc, argv);
     if (!asks && strcmp(command, "merge") == 0)
         return merge(j, argc, argv);
+    if (!asks && strcmp(command, "export") == 0)
+        return export(j, argc, argv);
     *result = strcmp(command, "train") == 0 ? samba_cli_lm_train(j, argc, argv) : compile(j, argc, argv);
     return SAMBA_OK;
 }

@@ -6,6 +6,7 @@
 #include <sambaflow/text.h>
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static samba_status cut(samba_context *context, const samba_token_list *list, int64_t length, int32_t padding,
@@ -40,6 +41,12 @@ static samba_status tokenize(samba_context *context, const samba_tokenizer *toke
     return status;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
 /* Whether the folder has a file that a tokenizer is read from. */
 static samba_status find_tokenizer(samba_context *context, const char *folder, const char *text)
 {
@@ -63,7 +70,8 @@ samba_status samba_lm_text_read(samba_context *context, const char *path, const 
 {
     samba_tokenizer *tokenizer;
     samba_token_list list = {0};
-    SAMBA_TRY(find_tokenizer(context, model, path));
+    if (is_folder(model))
+        SAMBA_TRY(find_tokenizer(context, model, path));
     SAMBA_TRY(samba_tokenizer_open(context, model, &tokenizer));
     samba_status status = tokenize(context, tokenizer, path, &list);
     if (status == SAMBA_OK) {

@@ -193,7 +193,9 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
     trainer t = {.lm = lm, .eval_fraction = NAN};
     samba_app_option options[7 + SAMBA_CLI_TUNING_OPTIONS] = {
         {.name = "model",
-         .help = "The model's folder: config.json, its safetensors files (none: it starts from nothing), its tokenizer",
+         .help =
+             "The model's folder: config.json, its safetensors files (none: it starts from nothing), its tokenizer; or a GGUF "
+             "file",
          .texts = t.model,
          .text_count = &t.model_count,
          .text_most = 1,

@@ -37,7 +37,7 @@ static const samba_option_row rows[] = {
      TEXT_AT(input), .letter = 'i'},
     {ALL, "output-path", "FOLDER", "Where the files go; it is empty, or holds the same preparation, which goes on",
      TEXT_AT(output), .letter = 'o'},
-    {ALL, "pretrained-tokenizer", "PATH", "A folder with a tokenizer, a tokenizer.json or a SentencePiece model",
+    {ALL, "pretrained-tokenizer", "PATH", "A folder with a tokenizer, a tokenizer.json, a SentencePiece model or a GGUF file",
      TEXT_AT(tokenizer), .letter = 't'},
     {ALL, "overwrite-output-path", NULL, "Remove what an earlier preparation left in the folder",
      FLAG_AT(o.overwrite_output_path)},

@@ -155,9 +155,30 @@ static samba_value attend_capped(samba_lm_build *b, const samba_value qkv[3], sa
     return samba_reshape(samba_matmul(samba_reshape(weights, 5, scores), value), 4, (int64_t[]){b->batch, m->heads, t, d});
 }
 
+/* Where keys are: by position_ids; by how many tokens the mask has shown so far; else 0, 1, 2 ... */
+static samba_value key_positions(const samba_lm_build *b)
+{
+    const samba_lm_options *o = &b->options;
+    if (o->position_ids.graph)
+        return o->position_ids;
+    if (!o->attention_mask.graph)
+        return samba_unsqueeze(samba_arange(b->graph, b->length, SAMBA_INT64), 0);
+    samba_value shown = samba_cast(samba_ne(o->attention_mask, samba_integer(b->graph, 0)), SAMBA_INT64);
+    samba_value before = samba_sub(samba_cumsum(shown, 1), samba_integer(b->graph, 1));
+    return samba_mul(before, shown);
+}
+
+static samba_value add_alibi(samba_lm_build *b, samba_value mask, double scale)
+{
+    samba_value bias = samba_lm_alibi(b, key_positions(b), scale);
+    return mask.graph ? samba_where(mask, bias, samba_number(b->graph, -3.4028234663852886e38)) : bias;
+}
+
 static samba_value attend(samba_lm_build *b, const samba_value qkv[3], samba_value mask, double scale)
 {
     const samba_lm_shape *m = b->m;
+    if (m->alibi)
+        mask = add_alibi(b, mask, scale);
     samba_attention_options options = {
         .is_causal = true, .mask = mask, .scale = scale, .enable_gqa = m->key_value_heads != m->heads};
     if (m->attention_cap > 0)

@@ -50,6 +50,7 @@ static samba_value embed(samba_lm_build *b, samba_value input_ids)
     samba_value x = samba_functional_embedding(input_ids, tokens_table(b), &options);
     if (m->embedding_scale != 1)
         x = samba_mul_scalar(x, m->embedding_scale);
+    x = samba_lm_normalize(b, x, m->names.embedding_norm, &m->norm);
     if (m->names.project_in)
         x = samba_lm_linear(b, x, m->names.project_in, m->hidden_size, false);
     if (m->names.positions)

@@ -66,7 +66,8 @@ samba_status samba_lm_stop_ids(samba_lm *lm, const int32_t **ids, int64_t *count
     SAMBA_NEED(NULL, lm);
     SAMBA_NEED(lm->context, ids);
     SAMBA_NEED(lm->context, count);
-    SAMBA_TRY(read_generation_config(lm, &found));
+    if (!lm->gguf)
+        SAMBA_TRY(read_generation_config(lm, &found));
     if (!found)
         SAMBA_TRY(take_ids(lm, "config.json", json_object_get(lm->json, "eos_token_id"), &found));
     *ids = found ? lm->stop_ids : NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoders with layer norm and an MLP without a gate: GPT-2, OPT, GPT-NeoX, Falcon. They differ in where positions come from, in
- * how queries, keys and values share a projection, and in whether attention and MLP stand behind or beside each other. */
+ * Decoders with layer norm and an MLP without a gate: GPT-2, OPT, GPT-NeoX, Falcon, Bloom. They differ in where positions come
+ * from, in how queries, keys and values share a projection, and in whether attention and MLP stand behind or beside each
+ * other. */
 #include "lm/lm.h"
 
 #include <string.h>
@@ -185,9 +186,11 @@ void samba_lm_read_falcon(samba_lm_config *c, samba_arena *arena, samba_lm_shape
         samba_lm_wrong(c, "num_kv_heads", "a number that divides \"num_attention_heads\"");
     if (!newer && !one && groups != s->heads)
         samba_lm_refuse(c, "num_kv_heads", "that of \"num_attention_heads\" where \"multi_query\" is false");
-    samba_lm_only(c, "alibi", false);
     int64_t most = samba_lm_integer(c, "max_position_embeddings", 2048, 1, INT32_MAX);
     samba_lm_rope_read(c, &keys, s->head_dim, most, &s->rope);
+    s->alibi = s->alibi_scaled = s->alibi_rounded = samba_lm_flag(c, "alibi", false);
+    if (s->alibi)
+        s->rope.kind = SAMBA_LM_NO_ROPE; /* whatever the config says of rotary positions */
     read_falcon_norms(c, s, newer);
     s->norm.eps = samba_lm_number(c, "layer_norm_epsilon", 1e-5, 0, 1);
     s->activation = samba_lm_read_activation(c, "activation", "gelu");
@@ -198,4 +201,60 @@ void samba_lm_read_falcon(samba_lm_config *c, samba_arena *arena, samba_lm_shape
     if (samba_lm_number(c, "attention_dropout", 0, 0, 1) != 0)
         samba_lm_refuse(c, "attention_dropout", "0");
     s->tied = samba_lm_flag(c, "tie_word_embeddings", true);
+}
+
+/* The older name of a size where the file has that. */
+static const char *either(samba_lm_config *c, const char *older, const char *newer)
+{
+    samba_lm_ask(c, newer);
+    return samba_lm_ask(c, older) ? older : newer;
+}
+
+void samba_lm_read_bloom(samba_lm_config *c, samba_arena *arena, samba_lm_shape *s)
+{
+    (void)arena;
+    s->names = (samba_lm_names){
+        .model = "transformer",
+        .embedding = "word_embeddings",
+        .embedding_norm = "word_embeddings_layernorm",
+        .layers = "h",
+        .final_norm = "ln_f",
+        .head = "lm_head",
+        .attention = "self_attention",
+        .qkv = "query_key_value",
+        .out = "dense",
+        .mlp = "mlp",
+        .up = "dense_h_to_4h",
+        .down = "dense_4h_to_h",
+        .norm_attention = "input_layernorm",
+        .norm_mlp = "post_attention_layernorm",
+    };
+    s->vocab_size = samba_lm_integer(c, "vocab_size", 250880, 1, 1 << 28);
+    s->hidden_size = samba_lm_integer(c, either(c, "n_embed", "hidden_size"), 64, 1, SAMBA_LM_MOST_WIDTH);
+    s->embedding_size = s->hidden_size;
+    s->layers = samba_lm_integer(c, either(c, "num_hidden_layers", "n_layer"), 2, 1, 10000);
+    s->heads = s->key_value_heads = samba_lm_integer(c, either(c, "num_attention_heads", "n_head"), 8, 1, 1 << 16);
+    samba_lm_divide_heads(c, s);
+    s->intermediate_size = 4 * s->hidden_size;
+    samba_lm_integer(c, "n_inner", s->intermediate_size, s->intermediate_size, s->intermediate_size);
+    s->norm.eps = samba_lm_number(c, "layer_norm_epsilon", 1e-5, 0, 1);
+    s->activation = SAMBA_LM_GELU_TANH;
+    s->qkv = SAMBA_LM_GROUPED;
+    s->qkv_bias = s->out_bias = s->mlp_bias = true;
+    s->alibi = true;
+    samba_lm_only(c, "apply_residual_connection_post_layernorm", false);
+    s->attention_dropout = samba_lm_read_dropout(c, "attention_dropout", 0);
+    s->attention_out_dropout = s->mlp_out_dropout = samba_lm_read_dropout(c, "hidden_dropout", 0);
+    s->tied = samba_lm_flag(c, "tie_word_embeddings", true);
+    static const char *const idle[] = {"attention_softmax_in_fp32",
+                                       "bias_dropout_fusion",
+                                       "masked_softmax_fusion",
+                                       "offset_alibi",
+                                       "seq_length",
+                                       "skip_bias_add",
+                                       "skip_bias_add_qkv",
+                                       "slow_but_exact",
+                                       "unk_token_id"};
+    for (int i = 0; i < SAMBA_COUNT(idle); i++) /* of the program that trained it; the numbers are the same */
+        samba_lm_ask(c, idle[i]);
 }

@@ -104,7 +104,7 @@ typedef enum samba_lm_order {
 /* Names of modules as transformers has them; NULL or "": the architecture has none. */
 typedef struct samba_lm_names {
     const char *model; /* in front of all but the head; files of the bare model lack its first word */
-    const char *embedding, *positions, *project_in, *layers, *final_norm, *project_out, *head;
+    const char *embedding, *embedding_norm, *positions, *project_in, *layers, *final_norm, *project_out, *head;
     const char *attention, *query, *key, *value, *qkv, *out, *query_norm, *key_norm;
     const char *mlp, *gate, *up, *gate_up, *down;
     const char *norm_attention, *after_attention, *norm_mlp, *after_mlp;
@@ -131,6 +131,9 @@ typedef struct samba_lm_shape {
     double scale;                    /* of attention's scores */
     bool scale_by_layer;             /* divided by the layer's number, from 1 */
     double attention_cap, final_cap; /* c tanh(x / c); 0: none */
+    /* ALiBi: a head's slope times a key's position is added to its scores (alibi.c); scaled as they are, and rounded to bfloat16,
+     * where the architecture has it so */
+    bool alibi, alibi_scaled, alibi_rounded;
     samba_lm_rope rope, sliding_rope;
     int64_t window; /* tokens that a query sees in sliding layers; 0: there are none */
     bool *sliding;  /* which layers are */
@@ -144,12 +147,18 @@ struct samba_lm {
     const char *text; /* that it was read from */
     size_t size;
     const char *folder, *model_type;
+    struct samba_gguf *gguf; /* of a file, which `folder` is the path of then (gguf.h); NULL: a folder */
+    const struct samba_lm_gguf_kind *gguf_kind;
     const char *whole; /* names.model as transformers' class with a head has it, where the files are of the bare model */
     samba_lm_shape shape;
     bool has_weights, float32;
     const int32_t *stop_ids; /* once samba_lm_stop_ids has asked for them */
     int64_t stop_count;
 };
+
+/* ---- GGUF files: gguf_weights.c ---- */
+samba_status samba_lm_gguf_check(samba_lm *lm); /* whether its tensors are those of the model */
+samba_status samba_lm_gguf_read(const samba_lm *lm, samba_tensor_list *list);
 
 /* ---- the architectures: architectures.c has the table ---- */
 typedef void samba_lm_read(samba_lm_config *config, samba_arena *arena, samba_lm_shape *shape);
@@ -196,6 +205,9 @@ samba_value samba_lm_cap(samba_value x, double cap);
 samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer);
 /* Attention of a step, by which keys and values go into the layer's cache: all (batch, heads, length, head_dim). */
 samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], int64_t layer, double scale);
+/* alibi.c: what is added to the scores of keys at these positions, (batch or 1, keys), for all queries: (batch or 1, heads, 1,
+ * keys). */
+samba_value samba_lm_alibi(samba_lm_build *b, samba_value positions, double scale);
 samba_value samba_lm_last_token(const samba_lm_build *b, samba_value x); /* (batch, length, n) -> (batch, 1, n) */
 samba_value samba_lm_logits_of(samba_lm_build *b,
                                samba_value input_ids); /* build.c: (batch, length, vocab_size), or (batch, 1, ..) */
@@ -220,6 +232,8 @@ samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *op
 /* ---- weights.c ---- */
 /* Which names the folder's tensors have: corrects names.model and names.head, has_weights, float32. */
 samba_status samba_lm_look_at_weights(samba_lm *lm);
+/* All of them, with their dtypes. */
+samba_status samba_lm_read_weights(const samba_lm *lm, samba_tensor_list *list);
 samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor); /* a copy in its place */
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model from a folder: its config.json is read and described, and the names of its weights are looked at. */
-#include "lm/lm.h"
+ * A model from a folder: its config.json is read and described, and the names of its weights are looked at. Or from a GGUF file,
+ * whose metadata is made a config.json. */
+#include "lm/gguf.h"
 
 #include <string.h>
 
@@ -27,6 +28,32 @@ static samba_status parse(samba_lm *lm, const char *path)
     if (!json_is_object(lm->json))
         return samba_fail(lm->context, SAMBA_ERROR_FORMAT, "%s: no JSON object", path);
     return SAMBA_OK;
+}
+
+/* The config as the text that a folder would have it in. */
+static samba_status keep_text(samba_lm *lm)
+{
+    const size_t size = json_dumpb(lm->json, NULL, 0, JSON_INDENT(2));
+    char *text;
+    SAMBA_TRY(samba_arena_room(&lm->arena, size + 1, &text));
+    lm->text = text, lm->size = size;
+    if (size == 0 || json_dumpb(lm->json, text, size, JSON_INDENT(2)) != size)
+        return samba_fail(lm->context, SAMBA_ERROR_MEMORY, "%s: no memory for its config", lm->folder);
+    return SAMBA_OK;
+}
+
+static samba_status open_file(samba_lm *lm, const char *path)
+{
+    char *copy;
+    SAMBA_TRY(samba_arena_copy(&lm->arena, path, &copy));
+    lm->folder = copy;
+    SAMBA_TRY(samba_gguf_open(lm->context, path, &lm->gguf));
+    SAMBA_TRY(samba_lm_gguf_config(lm->gguf, &lm->gguf_kind, &lm->json));
+    SAMBA_TRY(keep_text(lm));
+    SAMBA_TRY(samba_lm_describe(lm, lm->folder));
+    lm->has_weights = true;
+    lm->whole = lm->shape.names.model;
+    return samba_lm_gguf_check(lm);
 }
 
 static samba_status open_folder(samba_lm *lm, const char *folder)
@@ -57,7 +84,7 @@ samba_status samba_lm_open(samba_context *context, const char *folder, samba_lm 
         return SAMBA_ERROR_MEMORY;
     made->context = context;
     samba_arena_init(&made->arena, context);
-    samba_status status = open_folder(made, folder);
+    samba_status status = samba_gguf_is(folder) ? open_file(made, folder) : open_folder(made, folder);
     if (status != SAMBA_OK)
         samba_lm_free(made);
     else
@@ -70,6 +97,7 @@ void samba_lm_free(samba_lm *lm)
     if (!lm)
         return;
     json_decref(lm->json);
+    samba_gguf_free(lm->gguf);
     samba_arena_free(&lm->arena);
     samba_free(lm->context, lm, sizeof *lm);
 }

@@ -4,6 +4,7 @@
  * The weights are float32, so config.json says so; all else in it is as it was read. */
 #include "base/null.h"
 #include "data/data.h"
+#include "gguf/tokenizer.h"
 #include "lm/lm.h"
 
 #include <string.h>
@@ -40,6 +41,44 @@ static samba_status copy_file(const samba_lm *lm, const char *folder, const char
     }
     samba_text_clear(&from);
     samba_text_clear(&to);
+    return status;
+}
+
+static samba_status write_json(const samba_lm *lm, const char *folder, const char *name, const json_t *json)
+{
+    samba_text path;
+    const size_t size = json_dumpb(json, NULL, 0, JSON_INDENT(2));
+    char *block = samba_alloc(lm->context, size);
+    const void *parts[] = {block};
+    if (!block)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = path_of(lm, &path, folder, name);
+    if (status == SAMBA_OK && (size == 0 || json_dumpb(json, block, size, JSON_INDENT(2)) != size))
+        status = samba_fail(lm->context, SAMBA_ERROR_MEMORY, "no memory for the text of %s", name);
+    if (status == SAMBA_OK)
+        status = samba_file_write_atomic(lm->context, path.data, parts, &size, 1);
+    samba_text_clear(&path);
+    samba_free(lm->context, block, size);
+    return status;
+}
+
+/* A GGUF file's tokenizer as the files of a folder; one that is not known here stays out of it, so that no training is lost. */
+static samba_status write_tokenizer(const samba_lm *lm, const char *folder)
+{
+    json_t *tokenizer = NULL, *config = NULL;
+    if (!samba_gguf_has_tokenizer(lm->gguf))
+        return SAMBA_OK;
+    samba_status status = samba_gguf_tokenizer_json(lm->gguf, &tokenizer);
+    if (status == SAMBA_ERROR_UNSUPPORTED)
+        return SAMBA_OK;
+    if (status == SAMBA_OK)
+        status = samba_gguf_tokenizer_config(lm->gguf, &config);
+    if (status == SAMBA_OK)
+        status = write_json(lm, folder, "tokenizer.json", tokenizer);
+    if (status == SAMBA_OK)
+        status = write_json(lm, folder, "tokenizer_config.json", config);
+    json_decref(tokenizer);
+    json_decref(config);
     return status;
 }
 
@@ -146,7 +185,9 @@ static samba_status write_folder(const samba_lm *lm, int count, samba_tensor *co
     if (status == SAMBA_OK)
         status = samba_safetensors_write(lm->context, path.data, count, tensors, metadata);
     samba_text_clear(&path);
-    for (int i = 0; i < SAMBA_COUNT(companions) && status == SAMBA_OK; i++)
+    if (status == SAMBA_OK && lm->gguf)
+        status = write_tokenizer(lm, folder);
+    for (int i = 0; i < SAMBA_COUNT(companions) && status == SAMBA_OK && !lm->gguf; i++)
         status = copy_file(lm, folder, companions[i]);
     return status == SAMBA_OK ? write_config(lm, folder) : status;
 }

@@ -63,6 +63,20 @@ static samba_value write(samba_lm_build *b, const char *name, samba_value index,
     return written;
 }
 
+/* Attention over all slots of the cache, with a bias for each: such models have no window, so that slots are positions. */
+static samba_value attend_alibi(samba_lm_build *b, samba_value query, samba_value key, samba_value value, int64_t slots,
+                                double scale)
+{
+    samba_attention_options options = {.scale = scale, .enable_gqa = b->m->key_value_heads != b->m->heads};
+    samba_value slot = samba_unsqueeze(samba_arange(b->graph, slots, SAMBA_INT64), 0);
+    samba_value bias = samba_lm_alibi(b, slot, scale);
+    samba_value row = samba_unsqueeze(slot, 0), at = samba_unsqueeze(positions(b), -1);
+    samba_value seen = samba_le(row, at); /* (batch, length, slots) */
+    options.mask = samba_where(samba_unsqueeze(seen, 1), bias, samba_number(b->graph, -3.4028234663852886e38));
+    key = samba_narrow(key, 2, 0, slots);
+    return samba_scaled_dot_product_attention(query, key, samba_narrow(value, 2, 0, slots), &options);
+}
+
 samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], int64_t layer, double scale)
 {
     const samba_lm_shape *m = b->m;
@@ -81,6 +95,8 @@ samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], in
     slot = samba_expand(samba_reshape(slot, 4, (int64_t[]){b->batch, 1, b->length, 1}), 4, rows);
     samba_value key = write(b, "cache_key", slot, qkv[1], slots);
     samba_value value = write(b, "cache_value", slot, qkv[2], slots);
+    if (m->alibi)
+        return attend_alibi(b, qkv[0], key, value, slots, scale);
     return samba_cache_attention(qkv[0], key, value, b->start, &options);
 }
 

@@ -223,7 +223,7 @@ samba_status samba_lm_tuned_weights(const samba_lm *lm, const samba_lm_options *
         SAMBA_TRY(samba_options_take(lm->context, "samba_lm_tuned_weights", options, sizeof taken, &taken));
     samba_status status = samba_lm_token_graph(lm, &taken, &graph);
     if (status == SAMBA_OK)
-        status = samba_weights_read(lm->context, lm->folder, &t.read);
+        status = samba_lm_read_weights(lm, &t.read);
     if (status == SAMBA_OK)
         status = give_all(&t, graph);
     if (status == SAMBA_OK)

@@ -77,6 +77,11 @@ samba_status samba_lm_look_at_weights(samba_lm *lm)
 
 /* ---- values ---- */
 
+samba_status samba_lm_read_weights(const samba_lm *lm, samba_tensor_list *list)
+{
+    return lm->gguf ? samba_lm_gguf_read(lm, list) : samba_weights_read(lm->context, lm->folder, list);
+}
+
 samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor)
 {
     samba_tensor *made = NULL;
@@ -107,7 +112,7 @@ samba_status samba_lm_weights(const samba_lm *lm, samba_tensor_list *list)
     if (!lm->has_weights)
         return samba_fail(lm->context, SAMBA_ERROR_STATE, "the folder \"%.300s\" has no weights", lm->folder);
     samba_tensor_list read;
-    SAMBA_TRY(samba_weights_read(lm->context, lm->folder, &read));
+    SAMBA_TRY(samba_lm_read_weights(lm, &read));
     samba_status status = SAMBA_OK;
     int kept = 0;
     for (int i = 0; i < read.count && status == SAMBA_OK; i++)

@@ -4,6 +4,8 @@
  * that all the others are there. Checksums are XXH3's of 64 bits. */
 #include "prepare/prepare.h"
 
+#include "gguf/tokenizer.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -83,21 +85,6 @@ static samba_status copy_file(samba_preparation *p, const char *from, const char
     return status;
 }
 
-static samba_status copy_tokenizer(samba_preparation *p)
-{
-    char path[SAMBA_PREPARE_PATH], folder[SAMBA_PREPARE_PATH];
-    const char *slash = strrchr(p->tokenizer_path, '/');
-    samba_tokenizer_folder(p, folder);
-    snprintf(path, sizeof path, "%.4000s/tokenizer", p->output);
-    SAMBA_TRY(samba_make_directories(p->context, path));
-    SAMBA_TRY(copy_file(p, p->tokenizer_path, slash ? slash + 1 : p->tokenizer_path));
-    for (int i = 0; i < SAMBA_TOKENIZER_FILES; i++) {
-        snprintf(path, sizeof path, "%.4000s/%s", folder, samba_tokenizer_files[i]);
-        SAMBA_TRY(copy_file(p, path, samba_tokenizer_files[i]));
-    }
-    return SAMBA_OK;
-}
-
 static samba_status write_text(samba_preparation *p, samba_text *text, const char *name)
 {
     char path[SAMBA_PREPARE_PATH];
@@ -105,6 +92,56 @@ static samba_status write_text(samba_preparation *p, samba_text *text, const cha
     if (text->status != SAMBA_OK)
         return text->status;
     return samba_file_write_atomic(p->context, path, (const void *[]){text->data}, (const size_t[]){(size_t)text->length}, 1);
+}
+
+static samba_status write_json(samba_preparation *p, const json_t *json, const char *name)
+{
+    samba_text text;
+    char *words = json_dumps(json, JSON_INDENT(2));
+    if (!words)
+        return samba_fail(p->context, SAMBA_ERROR_MEMORY, "no memory for %s", name);
+    samba_text_init(&text, p->context);
+    samba_text_add(&text, "%s\n", words);
+    free(words);
+    samba_status status = write_text(p, &text, name);
+    samba_text_clear(&text);
+    return status;
+}
+
+/* A GGUF file's tokenizer as the files of a folder, without the weights. */
+static samba_status write_gguf(samba_preparation *p)
+{
+    samba_gguf *gguf;
+    json_t *tokenizer = NULL, *config = NULL;
+    SAMBA_TRY(samba_gguf_open(p->context, p->tokenizer_path, &gguf));
+    samba_status status = samba_gguf_tokenizer_json(gguf, &tokenizer);
+    if (status == SAMBA_OK)
+        status = samba_gguf_tokenizer_config(gguf, &config);
+    if (status == SAMBA_OK)
+        status = write_json(p, tokenizer, "tokenizer/tokenizer.json");
+    if (status == SAMBA_OK)
+        status = write_json(p, config, "tokenizer/tokenizer_config.json");
+    json_decref(tokenizer);
+    json_decref(config);
+    samba_gguf_free(gguf);
+    return status;
+}
+
+static samba_status copy_tokenizer(samba_preparation *p)
+{
+    char path[SAMBA_PREPARE_PATH], folder[SAMBA_PREPARE_PATH];
+    const char *slash = strrchr(p->tokenizer_path, '/');
+    samba_tokenizer_folder(p, folder);
+    snprintf(path, sizeof path, "%.4000s/tokenizer", p->output);
+    SAMBA_TRY(samba_make_directories(p->context, path));
+    if (samba_gguf_is(p->tokenizer_path))
+        return write_gguf(p);
+    SAMBA_TRY(copy_file(p, p->tokenizer_path, slash ? slash + 1 : p->tokenizer_path));
+    for (int i = 0; i < SAMBA_TOKENIZER_FILES; i++) {
+        snprintf(path, sizeof path, "%.4000s/%s", folder, samba_tokenizer_files[i]);
+        SAMBA_TRY(copy_file(p, path, samba_tokenizer_files[i]));
+    }
+    return SAMBA_OK;
 }
 
 static samba_status write_metadata(samba_preparation *p, samba_prepare_result *r)

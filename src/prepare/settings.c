@@ -4,6 +4,8 @@
  * that the result depends on, by which an interrupted preparation knows its own. */
 #include "prepare/prepare.h"
 
+#include "gguf/gguf.h"
+
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,7 +112,7 @@ void samba_tokenizer_folder(const samba_preparation *p, char path[SAMBA_PREPARE_
 {
     struct stat facts;
     const char *given = p->tokenizer_path, *slash = strrchr(given, '/');
-    if (stat(given, &facts) != 0 || S_ISDIR(facts.st_mode))
+    if (stat(given, &facts) != 0 || S_ISDIR(facts.st_mode) || samba_gguf_is(given)) /* which has all of it in it */
         snprintf(path, SAMBA_PREPARE_PATH, "%.4000s", given);
     else
         snprintf(path, SAMBA_PREPARE_PATH, "%.*s", slash ? slash == given ? 1 : (int)(slash - given) : 1, slash ? given : ".");
@@ -204,6 +206,16 @@ static samba_status hash_file(samba_preparation *p, const char *path, uint64_t *
     return SAMBA_OK;
 }
 
+/* Of a GGUF file what stands before its weights, and perhaps some of them. */
+static samba_status hash_gguf(samba_preparation *p, const char *path, uint64_t *hash)
+{
+    samba_gguf *gguf;
+    SAMBA_TRY(samba_gguf_open(p->context, path, &gguf));
+    *hash = samba_hash(gguf->data, gguf->size, *hash);
+    samba_gguf_free(gguf);
+    return SAMBA_OK;
+}
+
 static samba_status take_fingerprint(samba_preparation *p)
 {
     const samba_prepare_options *o = &p->o;
@@ -214,7 +226,7 @@ static samba_status take_fingerprint(samba_preparation *p)
     if (stat(p->input, &facts) != 0)
         return samba_prepare_fail(p, "read", p->input);
     p->input_time = (uint64_t)facts.st_mtim.tv_sec * 1000000000u + (uint64_t)facts.st_mtim.tv_nsec;
-    SAMBA_TRY(hash_file(p, p->tokenizer_path, &files));
+    SAMBA_TRY((samba_gguf_is(p->tokenizer_path) ? hash_gguf : hash_file)(p, p->tokenizer_path, &files));
     for (int i = 0; i < SAMBA_TOKENIZER_FILES; i++) {
         snprintf(path, sizeof path, "%.4000s/%s", folder, samba_tokenizer_files[i]);
         SAMBA_TRY(hash_file(p, path, &files));

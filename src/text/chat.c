@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a chat template: where a folder keeps it, which of several is meant, and the special tokens that it may name. */
+ * Opening a chat template: where a folder or a GGUF file keeps it, which of several is meant, and the special tokens that it may
+ * name. */
 #include "text/chat.h"
 
 #include "base/null.h"
+#include "gguf/tokenizer.h"
 #include "text/read.h"
 
 #include <sys/stat.h>
@@ -127,6 +129,9 @@ static samba_status parse_file(samba_chat_template *t, const char *folder, const
 
 static samba_status none(samba_chat_template *t, const char *folder)
 {
+    if (samba_gguf_is(folder))
+        return samba_fail(t->context, SAMBA_ERROR_FILE,
+                          "%s: this file has no chat template: no \"tokenizer.chat_template\"; give one as text", folder);
     return samba_fail(t->context, SAMBA_ERROR_FILE,
                       "%s: this folder has no chat template: no chat_template.jinja, and no \"chat_template\" in "
                       "tokenizer_config.json; give one as text",
@@ -173,6 +178,19 @@ static samba_status open_all(samba_chat_template *t, const char *folder, const c
     return text ? parse(t, samba_chat_str(text), &t->form) : none(t, folder);
 }
 
+static samba_status open_gguf(samba_chat_template *t, const char *path, const char *text)
+{
+    samba_gguf *gguf;
+    json_t *config = NULL;
+    SAMBA_TRY(samba_gguf_open(t->context, path, &gguf));
+    samba_status status = samba_gguf_tokenizer_config(gguf, &config);
+    if (status == SAMBA_OK)
+        status = open_all(t, path, text, config, NULL);
+    json_decref(config);
+    samba_gguf_free(gguf);
+    return status;
+}
+
 static samba_status open_folder(samba_chat_template *t, const char *folder, const char *text)
 {
     json_t *config = NULL, *map = NULL;
@@ -202,7 +220,7 @@ samba_status samba_chat_template_open(samba_context *context, const char *folder
         return SAMBA_ERROR_MEMORY;
     t->context = context;
     samba_arena_init(&t->arena, context);
-    samba_status status = open_folder(t, folder, text);
+    samba_status status = folder && samba_gguf_is(folder) ? open_gguf(t, folder, text) : open_folder(t, folder, text);
     if (status != SAMBA_OK) {
         samba_chat_template_free(t);
         return status;

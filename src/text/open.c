@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opening a tokenizer: which of its files a path means, and freeing it. JSON is told from SentencePiece's message by its first
- * byte: an object begins with { or spaces, a message with the mark of its first field. */
+ * byte: an object begins with { or spaces, a message with the mark of its first field. A GGUF file has both files of JSON in its
+ * metadata. */
 #include "text/read.h"
 
 #include "base/null.h"
+#include "gguf/tokenizer.h"
 #include <sys/stat.h>
 
 static samba_status begin(samba_context *context, samba_tokenizer **tokenizer)
@@ -28,10 +30,43 @@ void samba_tokenizer_free(samba_tokenizer *tokenizer)
     samba_free(tokenizer->context, tokenizer, sizeof *tokenizer);
 }
 
+static samba_status take_gguf(samba_tokenizer *t, const samba_gguf *gguf)
+{
+    json_t *tokenizer = NULL, *config = NULL;
+    samba_status status = samba_gguf_has_tokenizer(gguf)
+                              ? samba_gguf_tokenizer_json(gguf, &tokenizer)
+                              : samba_fail(t->context, SAMBA_ERROR_FILE, "%s: this GGUF file has no tokenizer", gguf->path);
+    if (status == SAMBA_OK)
+        status = samba_json_take(t, gguf->path, tokenizer);
+    if (status == SAMBA_OK)
+        status = samba_gguf_tokenizer_config(gguf, &config);
+    if (status == SAMBA_OK)
+        samba_specials_take(t, config);
+    json_decref(tokenizer);
+    json_decref(config);
+    return status;
+}
+
+static samba_status read_gguf(samba_tokenizer *t, const char *path)
+{
+    samba_gguf *gguf;
+    SAMBA_TRY(samba_gguf_open(t->context, path, &gguf));
+    samba_status status = take_gguf(t, gguf);
+    samba_gguf_free(gguf);
+    return status;
+}
+
 static samba_status read_bytes(samba_tokenizer *t, const char *path, const void *data, size_t size)
 {
     const char *bytes = data;
     size_t at = 0;
+    samba_gguf *gguf;
+    if (size >= 4 && memcmp(bytes, "GGUF", 4) == 0) {
+        SAMBA_TRY(samba_gguf_open_memory(t->context, path, data, size, &gguf));
+        samba_status status = take_gguf(t, gguf);
+        samba_gguf_free(gguf);
+        return status;
+    }
     while (at < size && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '\r'))
         at++;
     if (at < size && (bytes[at] == '{' || bytes[at] == '[' || at > 0))
@@ -41,7 +76,8 @@ static samba_status read_bytes(samba_tokenizer *t, const char *path, const void 
     if (size > 2 && bytes[0] == '\n')
         return samba_sentencepiece_open(t, path, data, size);
     return samba_fail(t->context, SAMBA_ERROR_FORMAT,
-                      "%s: this is no tokenizer: neither the JSON of a tokenizer.json nor a SentencePiece model", path);
+                      "%s: this is no tokenizer: neither the JSON of a tokenizer.json nor a SentencePiece model nor a GGUF file",
+                      path);
 }
 
 static samba_status read_file(samba_tokenizer *t, const char *path)
@@ -86,7 +122,8 @@ samba_status samba_tokenizer_open(samba_context *context, const char *path, samb
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tokenizer_open: a path of %zu bytes is too long", strlen(path));
     SAMBA_TRY(begin(context, &made));
     const bool is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
-    samba_status status = is_folder ? read_folder(made, path) : read_file(made, path);
+    const bool is_gguf = !is_folder && samba_gguf_is(path);
+    samba_status status = is_folder ? read_folder(made, path) : is_gguf ? read_gguf(made, path) : read_file(made, path);
     if (status != SAMBA_OK) {
         samba_tokenizer_free(made);
         return status;
@@ -97,7 +134,8 @@ samba_status samba_tokenizer_open(samba_context *context, const char *path, samb
              : slash   ? (int)(slash - path)
                        : 1,
              is_folder || slash ? path : ".");
-    samba_specials_read(made, slash == path && !is_folder ? "/" : folder);
+    if (!is_gguf)
+        samba_specials_read(made, slash == path && !is_folder ? "/" : folder);
     samba_specials_guess(made);
     *tokenizer = made;
     return SAMBA_OK;

@@ -108,12 +108,17 @@ static samba_status read_all(const samba_reader *r, const json_t *json)
     return samba_read_added(r, field(json, "added_tokens"));
 }
 
+samba_status samba_json_take(samba_tokenizer *tokenizer, const char *path, const json_t *json)
+{
+    const samba_reader r = {tokenizer, tokenizer->context, &tokenizer->arena, path};
+    return read_all(&r, json);
+}
+
 samba_status samba_json_open(samba_tokenizer *tokenizer, const char *path, const void *data, size_t size)
 {
     json_t *json;
-    const samba_reader r = {tokenizer, tokenizer->context, &tokenizer->arena, path};
     SAMBA_TRY(samba_json_parse(tokenizer->context, path, data, size, &json));
-    samba_status status = read_all(&r, json);
+    samba_status status = samba_json_take(tokenizer, path, json);
     json_decref(json);
     return status;
 }

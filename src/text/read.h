@@ -62,10 +62,12 @@ samba_status samba_read_metaspace(const samba_reader *r, const char *where, cons
 
 /* ---- the files ---- */
 samba_status samba_json_open(samba_tokenizer *tokenizer, const char *path, const void *data, size_t size);
+samba_status samba_json_take(samba_tokenizer *tokenizer, const char *path, const json_t *json); /* that is parsed already */
 samba_status samba_sentencepiece_open(samba_tokenizer *tokenizer, const char *path, const void *data, size_t size);
 samba_status samba_gpt2_open(samba_tokenizer *tokenizer, const char *folder);
 /* specials.c: those beside the tokenizer; what is not there or damaged says nothing */
 void samba_specials_read(samba_tokenizer *tokenizer, const char *folder);
+void samba_specials_take(samba_tokenizer *tokenizer, const json_t *config); /* of a tokenizer_config.json */
 void samba_specials_guess(samba_tokenizer *tokenizer);
 
 #endif

@@ -24,16 +24,21 @@ static const char *text_of(const json_t *json, const char *field)
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
+void samba_specials_take(samba_tokenizer *t, const json_t *config)
+{
+    for (int i = 0; i < SAMBA_COUNT(FIELDS); i++) {
+        const char *text = text_of(config, FIELDS[i]);
+        if (text && t->special[i] < 0)
+            t->special[i] = samba_tokenizer_id(t, text);
+    }
+}
+
 void samba_specials_read(samba_tokenizer *t, const char *folder)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     for (int file = 0; file < SAMBA_COUNT(files); file++) {
         json_t *json = open_beside(folder, files[file]);
-        for (int i = 0; i < SAMBA_COUNT(FIELDS); i++) {
-            const char *text = text_of(json, FIELDS[i]);
-            if (text && t->special[i] < 0)
-                t->special[i] = samba_tokenizer_id(t, text);
-        }
+        samba_specials_take(t, json);
         json_decref(json);
     }
 }
