@@ -83,8 +83,8 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
                                            const char *const *metadata, samba_file_facts *facts);
 /* The tensors without their data: the header alone is read. */
 samba_status samba_safetensors_names(samba_context *context, const char *path, samba_tensor_list *list);
-/* Each tensor, one after the other, so that no more than one is in memory; it belongs to the visitor. A status of the visitor's ends
- * it. */
+/* Each tensor, one after the other, so that no more than one is in memory; it belongs to the visitor. A status of the visitor's
+ * ends it. */
 typedef samba_status samba_tensor_visit(void *user, samba_tensor *tensor);
 samba_status samba_safetensors_each(samba_context *context, const char *path, samba_tensor_visit *visit, void *user);
 /* Of tensors that can be had again: base.h says how such a file is written. */

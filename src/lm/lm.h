@@ -246,8 +246,8 @@ const samba_lora_options *samba_lm_adapter_lora(const samba_lm_adapter *adapter)
 /* One of one token, which has the leaves of all graphs with these options' adapters and base; freed by the caller. */
 samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *options /* may be NULL */, samba_graph **graph);
 
-/* The folder's weights to a session, as samba_lm_tuned_weights makes them, but one at a time: beside the session's memory there is
- * no more than the largest. */
+/* The folder's weights to a session, as samba_lm_tuned_weights makes them, but one at a time: beside the session's memory there
+ * is no more than the largest. */
 samba_status samba_lm_give_weights(const samba_lm *lm, samba_session *session, const samba_lm_options *options);
 
 /* ---- weights.c ---- */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speculative decoding (Leviathan, Kalman, Matias: "Fast Inference from Transformers via Speculative Decoding", 2023): a small model
- * drafts some tokens one by one, the large one looks at all of them in one run, whose time is that of reading its weights, as of
- * one token. A drafted token x of probability q(x) is taken with probability min(1, p(x) / q(x)), of the large model's p; the
- * first that is not is replaced by one of the distribution max(0, p - q), and behind all that were taken comes one of p. So each
- * run gives at least one token, and tokens have the large model's distribution. At temperature 0 p and q have one token each.
+ * Speculative decoding (Leviathan, Kalman, Matias: "Fast Inference from Transformers via Speculative Decoding", 2023): a small
+ * model drafts some tokens one by one, the large one looks at all of them in one run, whose time is that of reading its weights,
+ * as of one token. A drafted token x of probability q(x) is taken with probability min(1, p(x) / q(x)), of the large model's p;
+ * the first that is not is replaced by one of the distribution max(0, p - q), and behind all that were taken comes one of p. So
+ * each run gives at least one token, and tokens have the large model's distribution. At temperature 0 p and q have one token
+ * each.
  *
  * Between rounds a sequence's last token is not in the large model's cache: it comes first in the next run. What was drafted and
  * not taken is taken back from both caches. Sequences go on independently, in runs that they share.
  *
- * Random numbers of the n-th new token: number n of the sequence's, as without a draft, for what the large model chooses; those of
- * the same place in two other streams for what is drafted and for whether it is taken. */
+ * Random numbers of the n-th new token: number n of the sequence's, as without a draft, for what the large model chooses; those
+ * of the same place in two other streams for what is drafted and for whether it is taken. */
 #include "lm/lm.h"
 #include "tensor/philox.h"
 

@@ -229,8 +229,8 @@ typedef struct samba_line {
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);
 
-/* ---- linear: y (m, n) = x W, operands contiguous: x (m, k), float32; the weights as they are kept; of INT8 and INT4 their scales;
- * y, float32. ops/stored.c says what the forms mean. */
+/* ---- linear: y (m, n) = x W, operands contiguous: x (m, k), float32; the weights as they are kept; of INT8 and INT4 their
+ * scales; y, float32. ops/stored.c says what the forms mean. */
 typedef enum samba_linear_form { /* numbers are part of the file format */
                                  SAMBA_LINEAR_FLOAT32 = 0,
                                  SAMBA_LINEAR_BFLOAT16 = 1,

@@ -492,9 +492,8 @@ static recipe *recipe_of(samba_op op)
                                           : draw_unknown;
 }
 
-/* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient (tests/unit/random_models.h
- * and test_stored.c draw them);
- * a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
+/* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
+ * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,

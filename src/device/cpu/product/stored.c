@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A linear stage: y = x W with weights as they are kept, in float32, bfloat16, rows of int8 or groups of 4 bits. Nothing of them is
- * kept in another form.
+ * A linear stage: y = x W with weights as they are kept, in float32, bfloat16, rows of int8 or groups of 4 bits. Nothing of them
+ * is kept in another form.
  *
  * Few rows of x: each thread has one part of W and reads it once, from its beginning to its end (stored_rows.c). More rows: a
  * unit is so many columns of y as a block of registers takes; of these it widens W, some k at a time, into scratch that stays in

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products with weights as they lie in memory: y = x W of few rows x, where time is that of reading W. stored_rows.c has the loops,
- * once for each ISA; stored.c the stage. A sum's order is that of k, in lanes of its own, whatever else is computed beside it: a
- * row gives the same bits alone and among others. */
+ * Products with weights as they lie in memory: y = x W of few rows x, where time is that of reading W. stored_rows.c has the
+ * loops, once for each ISA; stored.c the stage. A sum's order is that of k, in lanes of its own, whatever else is computed
+ * beside it: a row gives the same bits alone and among others. */
 #ifndef SAMBA_CPU_STORED_H
 #define SAMBA_CPU_STORED_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of products with stored weights: see stored.h. Two rows of the weights that lie far apart are read at once (rows.c says
- * why), widened in registers and multiplied with up to four rows of x. More rows of x find these two in the nearest cache.
+ * The loops of products with stored weights: see stored.h. Two rows of the weights that lie far apart are read at once (rows.c
+ * says why), widened in registers and multiplied with up to four rows of x. More rows of x find these two in the nearest cache.
  *
- * Words of 4-bit groups: lane w of a vector has four bytes of a group, eight elements, of which a shift and a mask give one in each
- * lane. x is put into that order once (`arrange`), so that no lanes are moved. An element is its bits less 8: what that takes
- * away, 8 times the sum of x, is known before the weights are. */
+ * Words of 4-bit groups: lane w of a vector has four bytes of a group, eight elements, of which a shift and a mask give one in
+ * each lane. x is put into that order once (`arrange`), so that no lanes are moved. An element is its bits less 8: what that
+ * takes away, 8 times the sum of x, is known before the weights are. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/product/row_lanes.h"
