@@ -8,6 +8,7 @@
  * takes away, 8 times the sum of x, is known before the weights are. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/isa/isa.h"
+#include "device/cpu/isa/bytes.h"
 #include "device/cpu/product/row_lanes.h"
 
 enum {
@@ -18,17 +19,9 @@ enum {
     WORDS = BYTES / 4, /* lanes that a group takes */
     NIBBLES = 8,       /* elements of a word */
     GROUPS = LANES / WORDS,
+    AHEAD = 1024, /* bytes */
     BLOCK = (NIBBLES + 1) * LANES /* floats of x that go with a vector of words: the last are what the offset takes */
 };
-
-typedef int8_t bytes __attribute__((vector_size(VECTOR_BYTES / 4)));
-
-INLINE floats load_i8(const int8_t *p)
-{
-    bytes v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(__builtin_convertvector(v, ints), floats);
-}
 
 INLINE floats load_part_i8(const int8_t *p, int n)
 {
@@ -104,7 +97,7 @@ STORED_DOTS(dots_i8, int8_t, load_i8, load_part_i8, SCALE_ROW)
 
 static int64_t blocks_of(int64_t k) { return (k / GROUP + GROUPS - 1) / GROUPS; }
 static int64_t arranged(int64_t k) { return blocks_of(k) * BLOCK; }
-static int64_t room_of(int64_t k) { return FAR * (blocks_of(k) + 1) * LANES; }
+static int64_t room_of(int64_t k) { return k / GROUP + 2 * LANES; }
 
 /* Element of a group that word `w` has at nibble j. */
 static int element_of(int w, int j) { return 4 * w + j / 2 + BYTES * (j & 1); }
@@ -130,76 +123,68 @@ static void read_scales(const uint16_t *scales, int64_t groups, float *to)
 {
     int64_t g = 0;
     for (; g + LANES <= groups; g += LANES) {
-        const floats v = float16_floats(__builtin_convertvector(load_halves(scales + g), words));
+        const floats v = floats_of_float16(load_halves(scales + g));
         __builtin_memcpy(to + g, &v, sizeof v);
     }
-    const floats last = float16_floats(__builtin_convertvector(load_part_halves(scales + g, (int)(groups - g)), words));
+    const floats last = floats_of_float16(load_part_halves(scales + g, (int)(groups - g)));
     const floats none = {0};
     __builtin_memcpy(to + g, &last, sizeof last);
     __builtin_memcpy(to + g + LANES, &none, sizeof none);
 }
 
-INLINE words load_words(const uint8_t *p, int64_t size)
+/* A vector of words of the groups of block b, with as many rows of x. */
+INLINE void add_block(const int m, words v, floats scale, const float *x, int64_t x_ld, floats *sums)
 {
-    words v = {0};
-    if (size >= VECTOR_BYTES)
-        __builtin_memcpy(&v, p, sizeof v);
-    else
-        __builtin_memcpy(&v, p, (size_t)size);
-    return v;
+    floats part[MOST];
+    UNROLL for (int i = 0; i < m; i++)
+        part[i] = load_f32(x + i * x_ld + NIBBLES * LANES);
+    UNROLL for (int j = 0; j < NIBBLES; j++) {
+        const floats q = __builtin_convertvector((ints)(v >> 4 * j & 15u), floats);
+        UNROLL for (int i = 0; i < m; i++)
+            part[i] = fused_floats(q, load_f32(x + i * x_ld + j * LANES), part[i]);
+    }
+    UNROLL for (int i = 0; i < m; i++)
+        sums[i] = fused_floats(scale, part[i], sums[i]);
 }
 
-INLINE void some_dots_i4(const int rows, const int m, const samba_stored_rows *some, int64_t row, int64_t apart, int64_t first)
+/* One row: two at once would share loads of x, and have no registers for them. What comes later in memory is asked for. */
+INLINE void some_dots_i4(const int m, const samba_stored_rows *some, int64_t row, int64_t first)
 {
     const uint8_t *w = (const uint8_t *)some->rows + row * some->ld;
-    const float *x = (const float *)some->x + first * some->x_ld;
-    const int64_t groups = some->k / GROUP, blocks = blocks_of(some->k), pitch = (blocks + 1) * LANES;
+    const float *x = (const float *)some->x + first * some->x_ld, *scales = some->room;
+    const int64_t x_ld = some->x_ld, bytes = some->k / GROUP * BYTES;
     const ints spread = lane_numbers() / WORDS;
-    floats sums[FAR][MOST] = {{{0}}};
-    for (int64_t b = 0; b < blocks; b++) {
-        const float *a = x + b * BLOCK;
-        UNROLL for (int r = 0; r < rows; r++) {
-            const words v = load_words(w + r * apart * some->ld + b * VECTOR_BYTES, groups * BYTES - b * VECTOR_BYTES);
-            const floats scale = SHUFFLE1(load_f32(some->room + r * pitch + b * GROUPS), spread);
-            floats part[MOST];
-            UNROLL for (int i = 0; i < m; i++)
-                part[i] = load_f32(a + i * some->x_ld + NIBBLES * LANES);
-            UNROLL for (int j = 0; j < NIBBLES; j++) {
-                const floats q = __builtin_convertvector((ints)(v >> 4 * j & 15u), floats);
-                UNROLL for (int i = 0; i < m; i++)
-                    part[i] = fused_floats(q, load_f32(a + i * some->x_ld + j * LANES), part[i]);
-            }
-            UNROLL for (int i = 0; i < m; i++)
-                sums[r][i] = fused_floats(scale, part[i], sums[r][i]);
-        }
+    floats sums[MOST] = {{0}};
+    int64_t at = 0;
+    for (; at + VECTOR_BYTES <= bytes; at += VECTOR_BYTES, x += BLOCK, scales += GROUPS) {
+        words v;
+        __builtin_memcpy(&v, w + at, sizeof v);
+        if (first == 0)
+            __builtin_prefetch(w + at + AHEAD, 0, 1);
+        add_block(m, v, SHUFFLE1(load_f32(scales), spread), x, x_ld, sums);
     }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL
-        for (int i = 0; i < m; i++)
-            some->y[(first + i) * some->y_ld + row + r * apart] = total(sums[r][i]);
-}
-
-INLINE void all_dots_i4(const int rows, const samba_stored_rows *some, int64_t row, int64_t apart)
-{
-    const int64_t groups = some->k / GROUP;
-    for (int r = 0; r < rows; r++)
-        read_scales((const uint16_t *)some->scales + (row + r * apart) * groups, groups,
-                    some->room + r * (blocks_of(some->k) + 1) * LANES);
-    for (int64_t i = 0; i < some->m; i += MOST)
-        switch (some->m - i) {
-        case 1: some_dots_i4(rows, 1, some, row, apart, i); break;
-        case 2: some_dots_i4(rows, 2, some, row, apart, i); break;
-        case 3: some_dots_i4(rows, 3, some, row, apart, i); break;
-        default: some_dots_i4(rows, MOST, some, row, apart, i); break;
-        }
+    if (at < bytes) {
+        words v = {0};
+        __builtin_memcpy(&v, w + at, (size_t)(bytes - at));
+        add_block(m, v, SHUFFLE1(load_f32(scales), spread), x, x_ld, sums);
+    }
+    UNROLL for (int i = 0; i < m; i++)
+        some->y[(first + i) * some->y_ld + row] = total(sums[i]);
 }
 
 static void dots_i4(const samba_stored_rows *some)
 {
-    const int64_t part = some->count / FAR;
-    for (int64_t row = 0; row < part; row++)
-        all_dots_i4(FAR, some, row, part);
-    for (int64_t row = part * FAR; row < some->count; row++)
-        all_dots_i4(1, some, row, 0);
+    const int64_t groups = some->k / GROUP;
+    for (int64_t row = 0; row < some->count; row++) {
+        read_scales((const uint16_t *)some->scales + row * groups, groups, some->room);
+        for (int64_t i = 0; i < some->m; i += MOST)
+            switch (some->m - i) {
+            case 1: some_dots_i4(1, some, row, i); break;
+            case 2: some_dots_i4(2, some, row, i); break;
+            case 3: some_dots_i4(3, some, row, i); break;
+            default: some_dots_i4(MOST, some, row, i); break;
+            }
+    }
 }
 
 /* ---- weights (k, n): rows are added up ---- */
