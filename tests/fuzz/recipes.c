@@ -493,7 +493,8 @@ static recipe *recipe_of(samba_op op)
 }
 
 /* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
- * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
+ * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
+ * (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,

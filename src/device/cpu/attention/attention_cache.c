@@ -6,8 +6,8 @@
  * Few queries, one after the other, so that each gives the bits that it gives alone: keys and values are read in order, for all
  * heads that share them (rows.h), a piece at a time that stays in a near cache from one head to the next. More: blocks of 64
  * queries by 64 keys as attention_forward.c has them. A block ends where the ring does or where no more is seen; such a block is
- * copied and filled up with zeros, since products have fixed sizes and what else lies in the cache may be no number. 16-bit floats
- * are computed in float. */
+ * copied and filled up with zeros, since products have fixed sizes and what else lies in the cache may be no number. 16-bit
+ * floats are computed in float. */
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/product/rows.h"
 #include "tensor/positions.h"
@@ -102,8 +102,7 @@ static void attend_row(const samba_attention_state *s, char *own, int64_t b, int
     const int64_t keys = seen.to - seen.from;
     for (int64_t g = 0; g < s->each; g++)
         for (int64_t i = 0; i < d; i++)
-            memcpy(query + (g * d + i) * q->size, element(q, b, h + g, row) + i * q->strides[3] * q->size,
-                   (size_t)q->size);
+            memcpy(query + (g * d + i) * q->size, element(q, b, h + g, row) + i * q->strides[3] * q->size, (size_t)q->size);
     for (piece p = next_piece(s, &seen, 0); p.keys > 0; p = next_piece(s, &seen, p.done + p.keys))
         for (int64_t g = 0; g < s->each; g++)
             rows->dots[k->dtype == SAMBA_BFLOAT16](query + g * d * q->size, element(k, b, head, p.slot), k->strides[2], p.keys, d,

@@ -19,7 +19,7 @@ enum {
     WORDS = BYTES / 4, /* lanes that a group takes */
     NIBBLES = 8,       /* elements of a word */
     GROUPS = LANES / WORDS,
-    AHEAD = 1024, /* bytes */
+    AHEAD = 1024,                 /* bytes */
     BLOCK = (NIBBLES + 1) * LANES /* floats of x that go with a vector of words: the last are what the offset takes */
 };
 
