@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of generating, batch 1: a folder with a random model of GPT-2's or SmolLM's shape, `sambaflow lm generate` on it, and
-how many bytes of weights it read a second beside what the machine's memory gives (`sambaflow machine`).
+"""Generating, batch 1: folders with random models of GPT-2's and SmolLM's shape, `sambaflow lm generate` on them with weights of
+every base, and how many of the bytes that a token must read it read a second, as a part of what memory gives (`bench/peak`,
+measured just before); the greatest memory of the process beside those bytes and the cache; a prompt of many tokens; a draft of a
+few layers, whose tokens are never accepted but where it drafts for itself; and peers: transformers' generate, and llama.cpp where
+Python has its package.
 
-    bench/lm_generate.py --build build [--model gpt2|smollm] [--tokens 64] [--prompt 16] [--threads 2] [--keep FOLDER]
+    bench/lm_generate.py --build build [--model gpt2|smollm] [--base int8] [--tokens 64] [--prompt 16] [--threads 2]
+                         [--keep FOLDER] [--no-peers] [--json FILE]
 
-It needs NumPy and safetensors. Every weight is read once a token, but of embeddings that are no head."""
+It needs NumPy and safetensors; peers need torch and transformers. A token reads every weight once, but of embeddings that are no
+head."""
 
 import argparse
 import json
 import pathlib
-import re
 import subprocess
 import tempfile
 
@@ -80,10 +84,10 @@ def shapes_llama(c):
 
 
 def write_model(folder, name):
-    """The folder, whose weights are drawn; returns the bytes that a token reads."""
+    """The folder, whose weights are drawn."""
     config = MODELS[name]
     rng = numpy.random.default_rng(0)
-    shapes = dict((shapes_gpt2 if name == "gpt2" else shapes_llama)(config))
+    shapes = dict((shapes_gpt2 if name.startswith("gpt2") else shapes_llama)(config))
     weights = {
         k: numpy.ones(s, "float32") if "norm" in k or ".ln_" in k else rng.standard_normal(s, "float32") * numpy.float32(0.02)
         for k, s in shapes.items()
@@ -91,35 +95,190 @@ def write_model(folder, name):
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config))
-    return sum(w.nbytes for k, w in weights.items() if not k.endswith("wpe.weight"))
+
+
+BASES = ("float32", "bfloat16", "int8", "int4")
+
+
+def bytes_of(folder, base):
+    """Bytes of weights that a token reads: linear layers inside by the base, what else has rank 2 as bfloat16."""
+    from safetensors import safe_open
+
+    total = 0
+    with safe_open(folder / "model.safetensors", "np") as file:
+        for name in file.keys():  # noqa: SIM118, no mapping
+            shape = file.get_slice(name).get_shape()
+            count = int(numpy.prod(shape))
+            if name.endswith("wpe.weight"):
+                continue
+            inside = len(shape) == 2 and (".layers." in name or ".h." in name)
+            if base == "float32" or len(shape) < 2:
+                total += 4 * count
+            elif base == "bfloat16" or not inside:
+                total += 2 * count
+            elif base == "int8":
+                total += count + 4 * (shape[0] if "layers" in name else shape[1])
+            else:
+                total += count * 18 // 32
+    return total
+
+
+def cache_bytes(name, tokens):
+    """Of keys and values that a token reads, on average over the new ones."""
+    c = MODELS[name]
+    if name == "gpt2":
+        return 2 * 4 * c["n_layer"] * c["n_embd"] * tokens
+    return 2 * 4 * c["num_hidden_layers"] * c["hidden_size"] // c["num_attention_heads"] * c["num_key_value_heads"] * tokens
+
+
+def peak(arguments):
+    done = subprocess.run(
+        [arguments.build / "bench" / "peak", str(arguments.threads)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)["read_gbytes"] * 1e9
+
+
+def ids(count):
+    return ",".join(str(7 * i % 1000) for i in range(count))
+
+
+def generate(arguments, folder, *words, prompt=None, tokens=None):
+    """What the command says, with the greatest memory of its process in bytes."""
+    command = [
+        arguments.build / "sambaflow",
+        "lm",
+        "generate",
+        "--model",
+        folder,
+        "--prompt-ids",
+        ids(prompt or arguments.prompt),
+    ]
+    command += ["--json", "--ignore-eos", "--max-new-tokens", str(tokens or arguments.tokens)]
+    command += ["--threads", str(arguments.threads), *words]
+    with tempfile.NamedTemporaryFile() as told:
+        done = subprocess.run(
+            ["/usr/bin/env", "time", "-f", "%M", "-o", told.name, *command], capture_output=True, text=True, check=True
+        )
+        memory = int(pathlib.Path(told.name).read_text().split()[-1]) * 1024
+    return json.loads(done.stdout) | {"memory": memory}
+
+
+def ours(arguments, folder, name, base):
+    best, rate, memory, share = 0, 0, 0, 0
+    read = bytes_of(folder, base) + cache_bytes(name, arguments.prompt + arguments.tokens // 2)
+    for _ in range(arguments.repeat):
+        memory_rate = peak(arguments)
+        told = generate(arguments, folder, "--base", base)
+        rate = told["tokens_per_second"]
+        best = max(best, rate)
+        share = max(share, rate * read / memory_rate)
+        memory = max(memory, told["memory"])
+    many = max(
+        512 / generate(arguments, folder, "--base", base, "--capacity", "640", prompt=512, tokens=1)["prompt_seconds"]
+        for _ in range(arguments.repeat)
+    )
+    print(
+        f"{name} {base}: {best:.1f} tokens a second, {best * read / 1e9:.2f} GB a second, {100 * share:.0f} % of memory's; "
+        f"a prompt of 512: {many:.0f} a second; {memory / 1e6:.0f} MB of {read / 1e6:.0f} MB that a token reads"
+    )
+    return {"tokens_per_second": best, "bytes": read, "share": share, "prompt_per_second": many, "memory": memory}
+
+
+def small_of(folder, name):
+    """The model's first layers alone, as a folder beside it."""
+    small = folder.with_name(name + "-draft")
+    if not (small / "config.json").exists():
+        config = dict(MODELS[name])
+        MODELS[name + "-draft"] = config
+        config["n_layer" if name == "gpt2" else "num_hidden_layers"] = 2
+        write_model(small, name + "-draft")
+    return small
+
+
+def drafts(arguments, folder, name, base):
+    for who, draft in (("a model of 2 layers", small_of(folder, name)), ("the model itself", folder)):
+        told = generate(arguments, folder, "--base", base, "--draft", draft, "--draft-base", base)
+        print(
+            f"{name} {base}, drafted by {who}: {told['tokens_per_second']:.1f} tokens a second, "
+            f"{100 * told['draft']['acceptance']:.0f} % accepted, {told['draft']['runs']} runs"
+        )
+
+
+def peers(arguments, folder, name):
+    try:
+        import time
+
+        import torch
+        import transformers
+    except ImportError:
+        print("transformers: not there")
+        return
+    torch.set_num_threads(arguments.threads)
+    for dtype in (torch.float32, torch.bfloat16):
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+        prompt = torch.tensor([[int(i) for i in ids(arguments.prompt).split(",")]])
+        model.generation_config.eos_token_id = None
+        best = 0
+        for _ in range(arguments.repeat + 1):
+            start = time.perf_counter()
+            model.generate(prompt, max_new_tokens=1, do_sample=False, pad_token_id=0)
+            first = time.perf_counter()
+            model.generate(prompt, max_new_tokens=arguments.tokens + 1, do_sample=False, pad_token_id=0)
+            best = max(best, arguments.tokens / (time.perf_counter() - first - (first - start)))
+        print(f"{name} transformers {str(dtype).split('.')[1]}: {best:.1f} tokens a second")
+    llama(arguments, folder, name)
+
+
+def llama(arguments, folder, name):
+    """llama.cpp with a file of the same shape beside the folder: NAME.gguf, which its own tools make of a folder."""
+    try:
+        import time
+
+        import llama_cpp
+    except ImportError:
+        print("llama.cpp: its package is not there")
+        return
+    for path in sorted(folder.glob("*.gguf")):
+        model = llama_cpp.Llama(str(path), n_ctx=1024, n_threads=arguments.threads, verbose=False)
+        prompt = [int(i) for i in ids(arguments.prompt).split(",")]
+        best = 0
+        for _ in range(arguments.repeat):
+            model.reset()
+            model.eval(prompt)
+            start = time.perf_counter()
+            for _ in range(arguments.tokens):
+                model.eval([7])
+            best = max(best, arguments.tokens / (time.perf_counter() - start))
+        print(f"{name} llama.cpp {path.stem}: {best:.1f} tokens a second")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", type=pathlib.Path)
-    parser.add_argument("--model", choices=MODELS, action="append")
+    parser.add_argument("--model", choices=tuple(MODELS), action="append")
+    parser.add_argument("--base", choices=BASES, action="append")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path, help="a file for the numbers")
     parser.add_argument("--keep", type=pathlib.Path, help="where models are kept, and found again")
     arguments = parser.parse_args()
-    program = arguments.build / "sambaflow"
-    told = subprocess.run([program, "machine"], capture_output=True, text=True, check=True).stdout
-    print("\n".join(line for line in told.splitlines() if re.search("memory|bandwidth", line)))
+    print(f"memory gives {peak(arguments) / 1e9:.1f} GB a second")
+    results = {}
     with tempfile.TemporaryDirectory() as temporary:
-        for name in arguments.model or MODELS:
+        for name in arguments.model or list(MODELS):
             folder = (arguments.keep or pathlib.Path(temporary)) / name
-            size = write_model(folder, name)
-            words = ["--prompt-ids", ",".join(str(7 * i % 1000) for i in range(arguments.prompt)), "--json", "--ignore-eos"]
-            words += ["--max-new-tokens", str(arguments.tokens), "--threads", str(arguments.threads)]
-            best = 0
-            for _ in range(arguments.repeat):
-                done = subprocess.run(
-                    [program, "lm", "generate", "--model", folder, *words], capture_output=True, text=True, check=True
-                )
-                best = max(best, json.loads(done.stdout)["tokens_per_second"])
-            print(f"{name}: {best:.1f} tokens a second, {best * size / 1e9:.2f} GB of weights a second")
+            if not (folder / "config.json").exists():
+                write_model(folder, name)
+            for base in arguments.base or BASES:
+                results[f"{name} {base}"] = ours(arguments, folder, name, base)
+                drafts(arguments, folder, name, base)
+            if not arguments.no_peers:
+                peers(arguments, folder, name)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ typedef struct samba_freeze_options {
     int except_count; /* of those, these do train */
     const char *const *excepts;
     samba_base base;
+    /* Linear layers of the region, frozen or not, read their weights as they are kept (samba_stored_linear): for inference, since
+     * such a layer has no gradient. What they are given is float32. */
+    bool as_kept;
 } samba_freeze_options;
 SAMBA_API samba_freeze_options samba_freeze_defaults(void);
 

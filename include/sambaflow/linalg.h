@@ -40,6 +40,13 @@ SAMBA_API samba_value samba_tensordot(samba_value a, samba_value b, int count, c
 SAMBA_API samba_value samba_multi_dot(int count, const samba_value *matrices);
 
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
+/* The same with weights as they are kept, which are read where they lie: x (..., k), float32, gives (..., n), float32.
+ *   weights float32 or bfloat16 (n, k), or (k, n) with `transposed`; scales zeroed
+ *   weights int8 (n, k), scales float32 (n, 1): a row is the integers times its scale
+ *   weights uint8 (n, k / 32, 16), scales float16 (n, k / 32, 1): groups as SAMBA_BASE_INT4 has them (adapter.h)
+ * For few rows of x, where the time is that of reading the weights; a row's bits do not depend on how many others there are, up
+ * to 12. It has no gradient. */
+SAMBA_API samba_value samba_stored_linear(samba_value x, samba_value weights, samba_value scales, bool transposed);
 /* input1 (..., n), input2 (..., m), weight (out, n, m), bias (out) -> (..., out) */
 SAMBA_API samba_value samba_functional_bilinear(samba_value input1, samba_value input2, samba_value weight, samba_value bias);
 

@@ -73,8 +73,11 @@ typedef struct samba_lm_step_options {
     int64_t capacity; /* positions that a sequence may have, at least 1 */
     int64_t chunk;    /* the greatest length of graphs that share the cache, at least this one's; 0: this one's */
     /* How weights lie in memory, all of them buffers then, as samba_lm_options.base says; samba_lm_tuned_weights makes them.
-     * Compiled with the precision SAMBA_BF16, products read those in bfloat16 as they are and sum in float32 */
+     * Products read them as they lie (samba_stored_linear), whatever the base is */
     samba_base base;
+    const samba_lora_options *lora; /* adapters of linear layers, as in samba_lm_options, without dropout. NULL: none */
+    bool each; /* the logits of each token, (batch, length, vocab_size): what is no token of a sequence has some that mean nothing
+        */
 } samba_lm_step_options;
 SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, which is to be set */
 
@@ -108,9 +111,12 @@ typedef struct samba_generator_options {
     int threads;   /* as samba_session_options has them, and the next two */
     const char *isa;
     uint64_t seed; /* of initial weights, where the folder has none */
-    /* AS_TRACED: float32. BFLOAT16: so are weights of rank 2 and what products read; the cache stays float32. Others are
-     * UNSUPPORTED */
+    /* How weights lie in memory, as samba_lm_options.base says; AS_TRACED: float32. Products read them as they lie and widen
+     * them in registers; sums, activations and the cache are float32 */
     samba_base base;
+    int64_t draft_tokens; /* of a smaller model, that are looked at together (samba_generation_options.draft), 0 to 64 */
+    const struct samba_lm_adapter
+        *adapter; /* beside the weights, whatever their base; read while the generator is made. NULL: none */
 } samba_generator_options;
 SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 128 */
 
@@ -125,6 +131,9 @@ SAMBA_API int64_t samba_generator_sequences(const samba_generator *generator);
  * fit: then the sequence is as it was. */
 SAMBA_API samba_status samba_generator_add(samba_generator *generator, int64_t sequence, const int32_t *ids, int64_t count);
 SAMBA_API samba_status samba_generator_clear(samba_generator *generator, int64_t sequence); /* it has no tokens any more */
+/* The sequence has its first `count` tokens alone. STATE: a layer with a window cannot go back as far; fewer tokens than the
+ * chunk always can. */
+SAMBA_API samba_status samba_generator_truncate(samba_generator *generator, int64_t sequence, int64_t count);
 /* The tokens of a sequence, which belong to the generator until its next call; no such sequence: none. */
 SAMBA_API const int32_t *samba_generator_ids(const samba_generator *generator, int64_t sequence, int64_t *count);
 /* How many tokens still fit; INT64_MAX where sequences slide. */
@@ -166,6 +175,11 @@ typedef enum samba_generation_end {
     SAMBA_END_CALLER = 5    /* the callback said so */
 } samba_generation_end;
 
+typedef struct samba_draft_counts {
+    int64_t runs;              /* of the large model behind the first */
+    int64_t drafted, accepted; /* tokens of the small one; those that the large one took */
+} samba_draft_counts;
+
 typedef struct samba_generation_options {
     size_t struct_size;
     samba_sampling sampling;
@@ -181,6 +195,12 @@ typedef struct samba_generation_options {
     bool keep_special; /* special tokens are part of the text */
     /* Called with more of the text of a sequence; whole characters, nothing that may yet be part of a stop string. */
     bool (*text)(void *user, int64_t sequence, const char *text, size_t length);
+    /* Speculative decoding (Leviathan et al., arXiv:2211.17192): a generator of a smaller model with the same vocabulary and as
+     * many sequences, whose tokens are made those of the other. It drafts, and the large model looks at as many tokens at once
+     * as its generator was made for (draft_tokens). Greedy text is what the large model alone gives, sampled text follows its
+     * distribution, with other random numbers than without a draft. `uniform` of sampling is UNSUPPORTED with it. NULL: none */
+    samba_generator *draft;
+    samba_draft_counts *draft_counts; /* NULL, or where they are added up */
 } samba_generation_options;
 SAMBA_API samba_generation_options samba_generation_defaults(void); /* greedy, 128 new tokens, nothing stops */
 

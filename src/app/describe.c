@@ -21,7 +21,8 @@ static const struct {
     {"total", "total", offsetof(samba_memory_info, total)},
 };
 
-static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention", "line"};
+static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile",      "contract", "pool",     "gather",
+                                                                "attention", "line",     "exchange", "linear"};
 
 static int64_t memory_part(const samba_memory_info *memory, int index)
 {

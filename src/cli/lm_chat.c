@@ -144,6 +144,8 @@ static samba_status write_json(const chat *c)
     json_object_set_new(object, "new_tokens", json_integer(c->tokens));
     json_object_set_new(object, "seconds", samba_json_number(c->seconds));
     json_object_set_new(object, "tokens_per_second", samba_json_number(c->seconds > 0 ? (double)c->tokens / c->seconds : 0));
+    if (c->task.draft)
+        json_object_set_new(object, "draft", samba_lm_task_draft(&c->task));
     char *text = json_dumps(object, JSON_INDENT(2));
     json_decref(object);
     if (!text)
@@ -168,6 +170,7 @@ static samba_status talk(chat *c)
         SAMBA_TRY(write_json(c));
     fprintf(stderr, "new %lld tokens, %.1f a second\n", (long long)c->tokens,
             c->seconds > 0 ? (double)c->tokens / c->seconds : 0);
+    samba_lm_task_tell_draft(&c->task);
     return SAMBA_OK;
 }
 

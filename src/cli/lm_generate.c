@@ -163,6 +163,8 @@ static samba_status write_json(const job *j)
     json_object_set_new(object, "prompt_seconds", samba_json_number(j->prompt_seconds));
     json_object_set_new(object, "seconds", samba_json_number(j->seconds));
     json_object_set_new(object, "tokens_per_second", samba_json_number(j->seconds > 0 ? (double)tokens / j->seconds : 0));
+    if (j->task.draft)
+        json_object_set_new(object, "draft", samba_lm_task_draft(&j->task));
     char *text = json_dumps(object, JSON_INDENT(2));
     json_decref(object);
     if (!text)
@@ -189,6 +191,7 @@ static samba_status write_results(const job *j)
     fprintf(stderr, "prompt %lld tokens, %.1f a second; new %lld tokens, %.1f a second\n", (long long)prompt,
             j->prompt_seconds > 0 ? (double)prompt / j->prompt_seconds : 0, (long long)tokens,
             j->seconds > 0 ? (double)tokens / j->seconds : 0);
+    samba_lm_task_tell_draft(&j->task);
     return SAMBA_OK;
 }
 

@@ -31,7 +31,19 @@ static void take_stop(void *into, const samba_option_row *row, char *text, struc
     p->stops[p->stop_count++] = text;
 }
 
-static const char *const dtypes[] = {"float32", "bfloat16"};
+static const char *const bases[] = {"float32", "bfloat16", "int8", "int4"}; /* by samba_base */
+
+static void take_draft_base(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    samba_lm_words *p = into;
+    p->draft_base = -1;
+    for (int i = 0; i < SAMBA_COUNT(bases); i++)
+        if (strcmp(bases[i], text) == 0)
+            p->draft_base = i;
+    if (p->draft_base < 0)
+        argp_error(state, "--%s: expected float32, bfloat16, int8 or int4, given '%s'", row->name, text);
+    p->has_draft_base = true;
+}
 
 enum { BOTH = SAMBA_LM_GENERATE | SAMBA_LM_CHAT };
 
@@ -116,10 +128,30 @@ static const samba_option_row rows[] = {
      .help = "Tokens of a prompt that are taken at once (128)",
      INTEGER_AT(chunk, 1, 4096)},
     {.commands = BOTH,
-     .name = "dtype",
+     .name = "base",
      .value = "NAME",
-     .help = "Weights are kept as float32 (default) or bfloat16",
-     CHOICE_AT(bfloat16, dtypes, SAMBA_COUNT(dtypes))},
+     .help = "Weights are kept as float32 (default), bfloat16, int8 or int4",
+     CHOICE_AT(base, bases, SAMBA_COUNT(bases))},
+    {.commands = BOTH,
+     .name = "adapter",
+     .value = "FOLDER",
+     .help = "Adapters of PEFT, or of lm train, beside the model's weights",
+     TEXT_AT(adapter)},
+    {.commands = BOTH,
+     .name = "draft",
+     .value = "FOLDER",
+     .help = "A smaller model of the same tokenizer, whose tokens the model looks at several at once",
+     TEXT_AT(draft)},
+    {.commands = BOTH,
+     .name = "draft-tokens",
+     .value = "N",
+     .help = "How many of its tokens at once (4)",
+     INTEGER_AT(draft_tokens, 1, 64)},
+    {.commands = BOTH,
+     .name = "draft-base",
+     .value = "NAME",
+     .help = "How its weights are kept (as --base)",
+     OTHER(take_draft_base)},
     {.commands = BOTH,
      .name = "threads",
      .value = "N",
@@ -139,6 +171,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
                                                : "a prompt is given by --prompt TEXT");
     else if (key == ARGP_KEY_END && !p->model)
         argp_error(state, "which model? Give its folder by --model FOLDER");
+    else if (key == ARGP_KEY_END && !p->draft && (p->draft_tokens || p->has_draft_base))
+        argp_error(state, "--%s is about a smaller model: give its folder by --draft FOLDER",
+                   p->draft_tokens ? "draft-tokens" : "draft-base");
     else if (row < 0)
         return key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
     if (row >= 0)
@@ -171,6 +206,46 @@ void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *wo
 
 /* ---- beginning and end ---- */
 
+/* Ids must mean the same to both. */
+static samba_status compare_tokenizers(const samba_lm_task *t)
+{
+    const samba_lm_words *p = t->words;
+    samba_tokenizer *other;
+    SAMBA_TRY(samba_tokenizer_open(t->context, p->draft, &other));
+    const int64_t count = samba_tokenizer_size(t->tokenizer);
+    int64_t same = 0;
+    const char *a = "", *b = "";
+    for (bool equal = samba_tokenizer_size(other) == count; equal && same < count; same += equal) {
+        a = samba_tokenizer_token(t->tokenizer, (int32_t)same);
+        b = samba_tokenizer_token(other, (int32_t)same);
+        equal = a && b ? strcmp(a, b) == 0 : a == b;
+    }
+    samba_status status = SAMBA_OK;
+    if (samba_tokenizer_size(other) != count)
+        status = samba_fail(t->context, SAMBA_ERROR_ARGUMENT,
+                            "--draft: the tokenizer of \"%.200s\" has %lld tokens and the model's %lld: a draft needs the same",
+                            p->draft, (long long)samba_tokenizer_size(other), (long long)count);
+    else if (same < count)
+        status = samba_fail(t->context, SAMBA_ERROR_ARGUMENT,
+                            "--draft: token %lld of \"%.200s\" is \"%.40s\" and the model's is \"%.40s\": a draft needs the same "
+                            "tokenizer",
+                            (long long)same, p->draft, b ? b : "", a ? a : "");
+    samba_tokenizer_free(other);
+    return status;
+}
+
+static samba_status open_draft(samba_lm_task *t, samba_generator_options options)
+{
+    const samba_lm_words *p = t->words;
+    options.base = (samba_base)(p->has_draft_base ? p->draft_base : p->base);
+    options.draft_tokens = 0;
+    options.adapter = NULL;
+    SAMBA_TRY(samba_lm_open(t->context, p->draft, &t->draft_lm));
+    if (t->tokenizer)
+        SAMBA_TRY(compare_tokenizers(t));
+    return samba_generator_new(t->draft_lm, &options, &t->draft);
+}
+
 samba_status samba_lm_task_open(samba_lm_task *t, int64_t sequences, bool is_text)
 {
     const samba_lm_words *p = t->words;
@@ -181,23 +256,34 @@ samba_status samba_lm_task_open(samba_lm_task *t, int64_t sequences, bool is_tex
     options.threads = p->threads;
     options.isa = samba_word_isa(p->isa);
     options.seed = (uint64_t)p->seed;
-    options.base = p->bfloat16 ? SAMBA_BASE_BFLOAT16 : SAMBA_BASE_AS_TRACED;
+    options.base = (samba_base)p->base;
+    options.draft_tokens = !p->draft ? 0 : p->draft_tokens ? p->draft_tokens : 4;
     SAMBA_TRY(samba_lm_open(t->context, p->model, &t->lm));
     if (is_text)
         SAMBA_TRY(samba_tokenizer_open(t->context, p->model, &t->tokenizer));
     if (!p->go_on)
         SAMBA_TRY(samba_lm_stop_ids(t->lm, &t->stop_ids, &t->stop_count));
+    if (p->adapter) {
+        const samba_lora_options *lora;
+        SAMBA_TRY(samba_lm_adapter_open(t->lm, p->adapter, &t->adapter, &lora));
+        options.adapter = t->adapter;
+    }
+    if (p->draft)
+        SAMBA_TRY(open_draft(t, options));
     return samba_generator_new(t->lm, &options, &t->generator);
 }
 
 void samba_lm_task_close(samba_lm_task *t)
 {
     samba_generator_free(t->generator);
+    samba_generator_free(t->draft);
+    samba_lm_adapter_free(t->adapter);
+    samba_lm_free(t->draft_lm);
     samba_tokenizer_free(t->tokenizer);
     samba_lm_free(t->lm);
 }
 
-samba_generation_options samba_lm_task_options(const samba_lm_task *t)
+samba_generation_options samba_lm_task_options(samba_lm_task *t)
 {
     const samba_lm_words *p = t->words;
     samba_generation_options options = samba_generation_defaults();
@@ -213,5 +299,26 @@ samba_generation_options samba_lm_task_options(const samba_lm_task *t)
     options.stop_strings = p->stops;
     options.stop_string_count = p->stop_count;
     options.keep_special = p->keep_special;
+    options.draft = t->draft;
+    options.draft_counts = t->draft ? &t->counts : NULL;
     return options;
+}
+
+void samba_lm_task_tell_draft(const samba_lm_task *t)
+{
+    const samba_draft_counts *c = &t->counts;
+    if (t->draft)
+        fprintf(stderr, "draft %lld tokens, %.0f %% of them accepted, in %lld runs\n", (long long)c->drafted,
+                c->drafted > 0 ? 100 * (double)c->accepted / (double)c->drafted : 0, (long long)c->runs);
+}
+
+json_t *samba_lm_task_draft(const samba_lm_task *t)
+{
+    const samba_draft_counts *c = &t->counts;
+    json_t *object = json_object();
+    json_object_set_new(object, "runs", json_integer(c->runs));
+    json_object_set_new(object, "drafted", json_integer(c->drafted));
+    json_object_set_new(object, "accepted", json_integer(c->accepted));
+    json_object_set_new(object, "acceptance", samba_json_number(c->drafted > 0 ? (double)c->accepted / (double)c->drafted : 0));
+    return object;
 }

@@ -18,7 +18,10 @@ typedef struct samba_lm_words { /* of the command line */
     int64_t max_new_tokens, top_k, capacity, chunk, seed;
     int threads;
     double temperature, top_p, min_p, repetition_penalty;
-    int bfloat16;
+    int base, draft_base; /* samba_base */
+    const char *adapter, *draft;
+    int64_t draft_tokens;
+    bool has_draft_base;
     bool json, keep_special, plain, go_on;
     int prompt_count, stop_count;
     struct {
@@ -37,12 +40,19 @@ typedef struct samba_lm_task { /* what both have open */
     samba_lm *lm;
     samba_tokenizer *tokenizer; /* NULL: prompts are ids */
     samba_generator *generator;
+    samba_lm_adapter *adapter;
+    samba_lm *draft_lm;
+    samba_generator *draft; /* NULL: none */
+    samba_draft_counts counts;
     const int32_t *stop_ids;
     int64_t stop_count;
 } samba_lm_task;
 samba_status samba_lm_task_open(samba_lm_task *task, int64_t sequences, bool is_text);
 void samba_lm_task_close(samba_lm_task *task);
 /* Without callbacks. */
-samba_generation_options samba_lm_task_options(const samba_lm_task *task);
+samba_generation_options samba_lm_task_options(samba_lm_task *task);
+/* What was drafted: a line of standard error, where there is a draft; an object of JSON. */
+void samba_lm_task_tell_draft(const samba_lm_task *task);
+json_t *samba_lm_task_draft(const samba_lm_task *task);
 
 #endif

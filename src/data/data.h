@@ -83,6 +83,10 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
                                            const char *const *metadata, samba_file_facts *facts);
 /* The tensors without their data: the header alone is read. */
 samba_status samba_safetensors_names(samba_context *context, const char *path, samba_tensor_list *list);
+/* Each tensor, one after the other, so that no more than one is in memory; it belongs to the visitor. A status of the visitor's
+ * ends it. */
+typedef samba_status samba_tensor_visit(void *user, samba_tensor *tensor);
+samba_status samba_safetensors_each(samba_context *context, const char *path, samba_tensor_visit *visit, void *user);
 /* Of tensors that can be had again: base.h says how such a file is written. */
 samba_status samba_safetensors_write_remade(samba_context *context, const char *path, int count, samba_tensor *const *tensors);
 
@@ -91,6 +95,8 @@ samba_status samba_safetensors_write_remade(samba_context *context, const char *
 samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list);
 /* The same without data, from headers alone. */
 samba_status samba_weights_names(samba_context *context, const char *path, samba_tensor_list *list);
+/* Each tensor, of which one is in memory at a time (samba_safetensors_each). */
+samba_status samba_weights_each(samba_context *context, const char *path, samba_tensor_visit *visit, void *user);
 /* Whether the folder has weights. */
 bool samba_weights_exist(const char *folder);
 

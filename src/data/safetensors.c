@@ -9,7 +9,9 @@
 #include "base/null.h"
 #include "data/data.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +246,40 @@ samba_status samba_safetensors_names(samba_context *context, const char *path, s
     r.bytes = &start;
     samba_status status = read_header(&r, list);
     samba_free(context, data, start.size);
+    return status;
+}
+
+/* One tensor's elements, which are next in the file; `like` has its facts. */
+static samba_status visit_one(samba_context *context, const char *path, FILE *file, const samba_tensor *like,
+                              samba_tensor_visit *visit, void *user)
+{
+    samba_tensor *tensor = NULL;
+    SAMBA_TRY(samba_tensor_new(context, samba_tensor_name(like), like->dtype, like->rank, like->shape, &tensor));
+    const size_t size = (size_t)samba_tensor_numel(tensor) * samba_dtype_size(tensor->dtype);
+    errno = 0;
+    if (size > 0 && fread(samba_tensor_data(tensor), 1, size, file) != size) {
+        samba_tensor_free(tensor);
+        return samba_fail(context, SAMBA_ERROR_FILE, "cannot read tensor \"%.200s\" of \"%.400s\": %s", samba_tensor_name(like),
+                          path, errno ? strerror(errno) : "the file has become shorter");
+    }
+    return visit(user, tensor);
+}
+
+samba_status samba_safetensors_each(samba_context *context, const char *path, samba_tensor_visit *visit, void *user)
+{
+    samba_tensor_list list;
+    char length[8];
+    SAMBA_TRY(samba_safetensors_names(context, path, &list)); /* in the order of their bytes, without gaps */
+    FILE *file = fopen(path, "rbe");
+    samba_status status = SAMBA_OK;
+    if (!file || fread(length, 1, sizeof length, file) != sizeof length ||
+        fseeko(file, (off_t)(sizeof length + samba_get64(length)), SEEK_SET) != 0)
+        status = samba_fail(context, SAMBA_ERROR_FILE, "cannot read \"%.400s\": %s", path, strerror(errno));
+    for (int i = 0; i < list.count && status == SAMBA_OK; i++)
+        status = visit_one(context, path, file, list.tensors[i], visit, user);
+    if (file)
+        fclose(file);
+    samba_tensor_list_free(context, &list);
     return status;
 }
 

@@ -19,9 +19,11 @@ typedef samba_status read_file(samba_context *context, const char *path, samba_t
 typedef struct shards {
     samba_context *context;
     samba_arena arena;
-    const char *index; /* its path */
-    int folder;        /* bytes of it that are the folder, with the '/' */
-    read_file *read;   /* one file */
+    const char *index;         /* its path */
+    int folder;                /* bytes of it that are the folder, with the '/' */
+    read_file *read;           /* one file */
+    samba_tensor_visit *visit; /* NULL: the tensors are a list; else they are told one by one, and `read` gives names */
+    void *user;
     json_t *json, *map;
     samba_tensor_list *files; /* their tensors, in the order in which the index names the files */
     const char **names;
@@ -108,10 +110,39 @@ static samba_status join(shards *s, samba_tensor_list *list)
     return SAMBA_OK;
 }
 
-static samba_status read_index(samba_context *context, const char *path, read_file *read, samba_tensor_list *list)
+static samba_status visit_files(const shards *s)
+{
+    for (int i = 0; i < s->file_count; i++) {
+        samba_text path;
+        samba_status status = samba_text_begin(&path, s->context, "%.*s%s", s->folder, s->index, s->names[i]);
+        if (status == SAMBA_OK)
+            status = samba_safetensors_each(s->context, path.data, s->visit, s->user);
+        samba_text_clear(&path);
+        SAMBA_TRY(status);
+    }
+    return SAMBA_OK;
+}
+
+typedef struct how { /* tensors are read: to a list, or each told */
+    read_file *read;
+    samba_tensor_visit *visit;
+    void *user;
+} how;
+
+static samba_status read_one(samba_context *context, const char *path, const how *way, samba_tensor_list *list)
+{
+    return way->visit ? samba_safetensors_each(context, path, way->visit, way->user) : way->read(context, path, list);
+}
+
+static samba_status read_index(samba_context *context, const char *path, const how *way, samba_tensor_list *list)
 {
     const char *slash = strrchr(path, '/');
-    shards s = {.context = context, .index = path, .folder = slash ? (int)(slash - path) + 1 : 0, .read = read};
+    shards s = {.context = context,
+                .index = path,
+                .folder = slash ? (int)(slash - path) + 1 : 0,
+                .read = way->read,
+                .visit = way->visit,
+                .user = way->user};
     samba_arena_init(&s.arena, context);
     samba_status status = parse(&s);
     if (status == SAMBA_OK)
@@ -119,7 +150,7 @@ static samba_status read_index(samba_context *context, const char *path, read_fi
     if (status == SAMBA_OK)
         status = check(&s);
     if (status == SAMBA_OK)
-        status = join(&s, list);
+        status = s.visit ? visit_files(&s) : join(&s, list);
     for (int i = 0; i < s.file_count; i++)
         samba_tensor_list_free(context, &s.files[i]);
     json_decref(s.json);
@@ -128,7 +159,7 @@ static samba_status read_index(samba_context *context, const char *path, read_fi
 }
 
 /* ---- folders ---- */
-static samba_status read_folder(samba_context *context, const char *folder, read_file *read, samba_tensor_list *list)
+static samba_status read_folder(samba_context *context, const char *folder, const how *way, samba_tensor_list *list)
 {
     static const char *const names[] = {INDEX, ONE};
     for (int i = 0; i < SAMBA_COUNT(names); i++) {
@@ -138,8 +169,8 @@ static samba_status read_folder(samba_context *context, const char *folder, read
         samba_text_add(&path, "%s/%s", folder, names[i]);
         bool found = path.status == SAMBA_OK && stat(path.data, &facts) == 0;
         samba_status status = !found   ? path.status
-                              : i == 0 ? read_index(context, path.data, read, list)
-                                       : read(context, path.data, list);
+                              : i == 0 ? read_index(context, path.data, way, list)
+                                       : read_one(context, path.data, way, list);
         samba_text_clear(&path);
         if (found || status != SAMBA_OK)
             return status;
@@ -148,27 +179,33 @@ static samba_status read_folder(samba_context *context, const char *folder, read
                       "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
 }
 
-static samba_status read_any(samba_context *context, const char *path, read_file *read, samba_tensor_list *list)
+static samba_status read_any(samba_context *context, const char *path, const how *way, samba_tensor_list *list)
 {
     static const char ending[] = ".index.json";
     struct stat facts;
     size_t length = strlen(path);
     *list = (samba_tensor_list){0};
     if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
-        return read_folder(context, path, read, list);
+        return read_folder(context, path, way, list);
     if (length >= sizeof ending && strcmp(path + length - (sizeof ending - 1), ending) == 0)
-        return read_index(context, path, read, list);
-    return read(context, path, list);
+        return read_index(context, path, way, list);
+    return read_one(context, path, way, list);
 }
 
 samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list)
 {
-    return read_any(context, path, samba_safetensors_read, list);
+    return read_any(context, path, &(how){.read = samba_safetensors_read}, list);
 }
 
 samba_status samba_weights_names(samba_context *context, const char *path, samba_tensor_list *list)
 {
-    return read_any(context, path, samba_safetensors_names, list);
+    return read_any(context, path, &(how){.read = samba_safetensors_names}, list);
+}
+
+samba_status samba_weights_each(samba_context *context, const char *path, samba_tensor_visit *visit, void *user)
+{
+    samba_tensor_list none;
+    return read_any(context, path, &(how){.read = samba_safetensors_names, .visit = visit, .user = user}, &none);
 }
 
 bool samba_weights_exist(const char *folder)

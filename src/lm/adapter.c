@@ -317,6 +317,8 @@ samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_sessio
     return status;
 }
 
+const samba_lora_options *samba_lm_adapter_lora(const samba_lm_adapter *adapter) { return &adapter->lora; }
+
 /* ---- merging ---- */
 
 typedef struct merging {

@@ -95,6 +95,7 @@ static samba_value layer_of(samba_lm_build *b, samba_value x, int64_t layer)
 
 /* ---- what is frozen, and adapters: of everything, or of the decoder's layers alone ---- */
 
+static bool reads_kept(const samba_lm_build *b) { return b->capacity > 0; } /* a step */
 static bool is_tuned(const samba_lm_build *b) { return b->options.lora || b->options.base != SAMBA_BASE_AS_TRACED; }
 static bool names_targets(const samba_lm_build *b) { return b->options.lora && b->options.lora->target_count > 0; }
 
@@ -102,7 +103,13 @@ static void begin_tuning(samba_lm_build *b, bool layers)
 {
     samba_freeze_options freeze = samba_freeze_defaults();
     freeze.base = layers || b->options.base == SAMBA_BASE_AS_TRACED ? b->options.base : SAMBA_BASE_BFLOAT16;
-    if (is_tuned(b))
+    static const char *const everything = "*";
+    freeze.as_kept = reads_kept(b);
+    if (!is_tuned(b)) {
+        freeze.except_count = 1;
+        freeze.excepts = &everything;
+    }
+    if (is_tuned(b) || reads_kept(b))
         samba_freeze_push(b->graph, &freeze);
     if (b->options.lora && layers == !names_targets(b))
         samba_lora_push(b->graph, b->options.lora);
@@ -112,7 +119,7 @@ static void end_tuning(samba_lm_build *b, bool layers)
 {
     if (b->options.lora && layers == !names_targets(b))
         samba_lora_pop(b->graph);
-    if (is_tuned(b))
+    if (is_tuned(b) || reads_kept(b))
         samba_freeze_pop(b->graph);
 }
 
@@ -135,6 +142,18 @@ static samba_value layers_of(samba_lm_build *b, samba_value x)
 }
 
 /* ---- the whole ---- */
+
+/* The logits by the embedding's table, which a step reads as it is kept. */
+static samba_value tied_head(samba_lm_build *b, samba_value x, samba_value table)
+{
+    const samba_value none = {0};
+    const samba_node *node = table.index == SAMBA_NONE ? NULL : samba_node_at(b->graph, table.index);
+    if (!reads_kept(b) || !node)
+        return samba_functional_linear(x, table, none);
+    if (node->op == SAMBA_OP_cast)
+        table.index = node->inputs[0];
+    return samba_stored_linear(x, table, none, false);
+}
 
 static samba_value fail(samba_graph *graph, samba_status status, const char *words)
 {
@@ -160,7 +179,7 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     begin_tuning(b, false);
     samba_lm_enter(b, n->model);
     x = layers_of(b, embed(b, input_ids));
-    if (b->capacity)
+    if (b->capacity && !b->each)
         x = samba_lm_last_token(b, x);
     x = samba_lm_normalize(b, x, n->final_norm, &m->norm);
     if (n->project_out)
@@ -168,7 +187,7 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     if (m->tied)
         table = tokens_table(b);
     samba_lm_leave(b, n->model);
-    x = m->tied ? samba_functional_linear(x, table, (samba_value){0}) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
+    x = m->tied ? tied_head(b, x, table) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
     end_tuning(b, false);
     return samba_lm_cap(x, m->final_cap);
 }

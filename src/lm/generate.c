@@ -77,29 +77,31 @@ samba_status samba_lm_stop_ids(samba_lm *lm, const int32_t **ids, int64_t *count
 
 /* ---- the loop ---- */
 
-typedef struct generation {
-    samba_generator *generator;
-    samba_context *context;
-    const samba_generation_options *options;
-    samba_sampling sampling;
-    samba_lm_visit *visit;
-    void *user;
-    samba_generation_end *ends;
-    int64_t made; /* new tokens of each sequence that goes on */
-} generation;
-
-static double uniform_of(const generation *n, int64_t sequence)
+static double uniform_of(const samba_lm_generation *n, int64_t sequence)
 {
     const samba_sampling *s = &n->sampling;
     if (s->uniform)
-        return s->uniform(s->user, sequence, n->made);
-    return (double)samba_philox_uniform(s->seed, ((uint64_t)sequence << 32) + (uint64_t)n->made);
+        return s->uniform(s->user, sequence, n->made[sequence]);
+    return (double)samba_philox_uniform(s->seed, ((uint64_t)sequence << 32) + (uint64_t)n->made[sequence]);
 }
 
-/* The next token of a sequence that goes on, or its end. */
-static samba_status extend(generation *n, int64_t sequence)
+samba_status samba_lm_take_token(samba_lm_generation *n, int64_t sequence, int32_t id)
 {
     const samba_generation_options *o = n->options;
+    SAMBA_TRY(samba_generator_add(n->generator, sequence, &id, 1));
+    n->made[sequence]++;
+    for (int64_t i = 0; i < o->stop_count; i++)
+        if (o->stop_ids[i] == id)
+            n->ends[sequence] = SAMBA_END_STOP;
+    if (!n->ends[sequence] && n->made[sequence] == o->max_new_tokens)
+        n->ends[sequence] = SAMBA_END_LENGTH;
+    if (o->token && !o->token(o->user, sequence, id) && n->ends[sequence] != SAMBA_END_STOP)
+        n->ends[sequence] = SAMBA_END_CALLER;
+    return n->visit ? n->visit(n->user, sequence, id, &n->ends[sequence]) : SAMBA_OK;
+}
+
+samba_status samba_lm_extend(samba_lm_generation *n, int64_t sequence)
+{
     const float *logits = samba_generator_logits(n->generator, sequence);
     int64_t count;
     int32_t id = 0;
@@ -110,26 +112,33 @@ static samba_status extend(generation *n, int64_t sequence)
     }
     SAMBA_TRY(samba_sample_token(n->context, &n->sampling, logits, samba_generator_vocab(n->generator), ids, count,
                                  n->sampling.temperature > 0 ? uniform_of(n, sequence) : 0, &id));
-    SAMBA_TRY(samba_generator_add(n->generator, sequence, &id, 1));
-    for (int64_t i = 0; i < o->stop_count; i++)
-        if (o->stop_ids[i] == id)
-            n->ends[sequence] = SAMBA_END_STOP;
-    if (!n->ends[sequence] && n->made + 1 == o->max_new_tokens)
-        n->ends[sequence] = SAMBA_END_LENGTH;
-    if (o->token && !o->token(o->user, sequence, id) && n->ends[sequence] != SAMBA_END_STOP)
-        n->ends[sequence] = SAMBA_END_CALLER;
-    return n->visit ? n->visit(n->user, sequence, id, &n->ends[sequence]) : SAMBA_OK;
+    return samba_lm_take_token(n, sequence, id);
+}
+
+static samba_status loop(samba_lm_generation *n, int64_t going)
+{
+    const int64_t sequences = samba_generator_sequences(n->generator);
+    while (going > 0) {
+        SAMBA_TRY(samba_generator_run(n->generator));
+        for (int64_t i = 0; i < sequences; i++) {
+            if (n->ends[i] || !samba_generator_logits(n->generator, i))
+                continue;
+            SAMBA_TRY(samba_lm_extend(n, i));
+            going -= n->ends[i] != 0;
+        }
+    }
+    return SAMBA_OK;
 }
 
 samba_status samba_lm_generate(samba_generator *generator, const samba_generation_options *options, samba_lm_visit *visit,
                                void *user, samba_generation_end *ends)
 {
-    generation n = {.generator = generator,
-                    .context = samba_generator_context(generator),
-                    .options = options,
-                    .visit = visit,
-                    .user = user,
-                    .ends = ends};
+    samba_lm_generation n = {.generator = generator,
+                             .context = samba_generator_context(generator),
+                             .options = options,
+                             .visit = visit,
+                             .user = user,
+                             .ends = ends};
     const int64_t sequences = samba_generator_sequences(generator);
     SAMBA_TRY(samba_lm_check_sampling(n.context, &options->sampling, &n.sampling));
     if (options->max_new_tokens < 0 || options->max_new_tokens > INT32_MAX || options->stop_count < 0 ||
@@ -143,16 +152,12 @@ samba_status samba_lm_generate(samba_generator *generator, const samba_generatio
         ends[i] = count > 0 && options->max_new_tokens == 0 ? SAMBA_END_LENGTH : (samba_generation_end)0;
         going += count > 0 && options->max_new_tokens > 0;
     }
-    for (; going > 0; n.made++) {
-        SAMBA_TRY(samba_generator_run(generator));
-        for (int64_t i = 0; i < sequences; i++) {
-            if (ends[i] || !samba_generator_logits(generator, i))
-                continue;
-            SAMBA_TRY(extend(&n, i));
-            going -= ends[i] != 0;
-        }
-    }
-    return SAMBA_OK;
+    n.made = samba_calloc(n.context, sizeof *n.made * (size_t)sequences);
+    if (!n.made)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = options->draft ? samba_lm_speculate(&n, going) : loop(&n, going);
+    samba_free(n.context, n.made, sizeof *n.made * (size_t)sequences);
+    return status;
 }
 
 samba_status samba_generate(samba_generator *generator, const samba_generation_options *given, samba_generation_end *ends)

@@ -24,12 +24,13 @@ enum {
 typedef struct sequence {
     int32_t *ids;
     int64_t room, count, cached; /* tokens: that fit into ids; that there are; whose keys and values the cache has */
+    int64_t reach;               /* positions that the cache was written for, since the sequence began */
     float *logits;               /* of what follows; they count where all are cached */
 } sequence;
 
 typedef struct lm_step { /* a graph */
     int64_t length;
-    char name[32], ids_name[32];
+    char name[32], ids_name[48];
     samba_tensor *ids;
 } lm_step;
 
@@ -43,7 +44,8 @@ struct samba_generator {
     sequence *sequences;
     lm_step steps[LENGTHS]; /* the longest first; the last is of one token */
     int step_count;
-    samba_tensor *start, *count, *logits;
+    lm_step each; /* which gives the logits of all its tokens; length 0: there is none */
+    samba_tensor *start, *count, *logits, *each_logits;
     bool slides;
 };
 
@@ -59,6 +61,11 @@ typedef struct traced {
     const lm_step *step;
 } traced;
 
+static const samba_lora_options *lora_of(const samba_generator *g)
+{
+    return g->options.adapter ? samba_lm_adapter_lora(g->options.adapter) : NULL;
+}
+
 static void trace(samba_graph *graph, const void *given)
 {
     const traced *t = given;
@@ -66,10 +73,12 @@ static void trace(samba_graph *graph, const void *given)
     options.capacity = t->g->options.capacity;
     options.chunk = t->g->options.chunk;
     options.base = t->g->options.base;
+    options.each = t->step == &t->g->each;
+    options.lora = lora_of(t->g);
     samba_value ids = samba_input(graph, t->step->ids_name);
     samba_value start = samba_input(graph, "start");
     samba_value count = samba_input(graph, "count");
-    samba_output(graph, "logits", samba_lm_step(t->g->lm, graph, ids, start, count, &options));
+    samba_output(graph, options.each ? "each_logits" : "logits", samba_lm_step(t->g->lm, graph, ids, start, count, &options));
 }
 
 static samba_status add_graph(samba_generator *g, const lm_step *step)
@@ -83,7 +92,6 @@ static samba_status add_graph(samba_generator *g, const lm_step *step)
     options.inputs = inputs;
     options.input_count = 3;
     options.inference = true;
-    options.precision = g->options.base == SAMBA_BASE_BFLOAT16 ? SAMBA_BF16 : SAMBA_FP32;
     return samba_multigraph_add(g->graphs, &options, false);
 }
 
@@ -97,6 +105,8 @@ static samba_status compile(samba_generator *g)
     samba_status status = SAMBA_OK;
     for (int i = 0; i < g->step_count && status == SAMBA_OK; i++)
         status = add_graph(g, &g->steps[i]);
+    if (status == SAMBA_OK && g->each.length > 0)
+        status = add_graph(g, &g->each);
     return status == SAMBA_OK ? samba_multigraph_session(g->graphs, "generate", &options, &g->session) : status;
 }
 
@@ -104,17 +114,12 @@ static samba_status compile(samba_generator *g)
 static samba_status load(samba_generator *g)
 {
     samba_lm_options options = samba_lm_defaults();
-    samba_load_options how = samba_load_defaults();
-    samba_tensor_list list;
     options.base = g->options.base;
-    how.partial = true;
+    options.lora = lora_of(g);
     if (!g->lm->has_weights)
         return SAMBA_OK;
-    SAMBA_TRY(g->options.base == SAMBA_BASE_AS_TRACED ? samba_lm_weights(g->lm, &list)
-                                                      : samba_lm_tuned_weights(g->lm, &options, &list));
-    samba_status status = samba_session_load_tensors(g->session, list.count, list.tensors, &how);
-    samba_tensor_list_free(g->context, &list);
-    return status;
+    SAMBA_TRY(samba_lm_give_weights(g->lm, g->session, &options));
+    return g->options.adapter ? samba_lm_adapter_load(g->options.adapter, g->session) : SAMBA_OK;
 }
 
 /* ---- making: sizes and memory ---- */
@@ -130,9 +135,8 @@ static samba_status check(samba_generator *g)
                           "generator: expected 1 to %d sequences, a chunk of 1 to %d tokens and a capacity of at least 1, given "
                           "%lld, %lld and %lld",
                           MOST_SEQUENCES, MOST_CHUNK, (long long)o->sequences, (long long)o->chunk, (long long)o->capacity);
-    if (o->base != SAMBA_BASE_AS_TRACED && o->base != SAMBA_BASE_BFLOAT16)
-        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
-                          "generator: weights are kept as traced or in BFLOAT16; products do not read those of fewer bits");
+    if ((int)o->base < SAMBA_BASE_AS_TRACED || o->base > SAMBA_BASE_INT4)
+        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "generator: %d is no samba_base", (int)o->base);
     if (!g->lm->has_weights && o->base != SAMBA_BASE_AS_TRACED)
         return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
                           "generator: the folder has no weights, and random ones are float32: leave base as it is");
@@ -146,18 +150,30 @@ static samba_status check(samba_generator *g)
         double most = positions ? (double)positions : stretched ? rope->original : rope->most;
         o->capacity = most >= 1 && most < MOST_CAPACITY ? (int64_t)most : MOST_CAPACITY;
     }
+    if (o->draft_tokens < 0 || o->draft_tokens > SAMBA_LM_MOST_DRAFT)
+        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "generator: expected draft_tokens of 0 to %d, given %lld",
+                          SAMBA_LM_MOST_DRAFT, (long long)o->draft_tokens);
+    if (o->draft_tokens >= o->capacity)
+        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
+                          "generator: draft_tokens of %lld leave no room in a capacity of %lld tokens",
+                          (long long)o->draft_tokens, (long long)o->capacity);
+    o->chunk = o->chunk > o->draft_tokens ? o->chunk : o->draft_tokens + 1; /* written and taken back, of a ring too */
     o->chunk = o->chunk < o->capacity ? o->chunk : o->capacity;
     g->slides = samba_lm_slides(m, o->capacity, o->chunk);
     return SAMBA_OK;
 }
 
+static samba_status name_step(samba_generator *g, lm_step *s, const char *kind, int64_t length)
+{
+    s->length = length;
+    snprintf(s->name, sizeof s->name, "%s%lld", kind, (long long)length);
+    snprintf(s->ids_name, sizeof s->ids_name, "input_ids.%s%lld", kind, (long long)length);
+    return samba_tensor_new(g->context, s->ids_name, SAMBA_INT32, 2, (int64_t[]){g->options.sequences, length}, &s->ids);
+}
+
 static samba_status add_step(samba_generator *g, int64_t length)
 {
-    lm_step *s = &g->steps[g->step_count++];
-    s->length = length;
-    snprintf(s->name, sizeof s->name, "step%lld", (long long)length);
-    snprintf(s->ids_name, sizeof s->ids_name, "input_ids.%lld", (long long)length);
-    return samba_tensor_new(g->context, s->ids_name, SAMBA_INT32, 2, (int64_t[]){g->options.sequences, length}, &s->ids);
+    return name_step(g, &g->steps[g->step_count++], "step", length);
 }
 
 static samba_status make_room(samba_generator *g)
@@ -171,6 +187,11 @@ static samba_status make_room(samba_generator *g)
     SAMBA_TRY(samba_tensor_new(g->context, "start", SAMBA_INT64, 1, &n, &g->start));
     SAMBA_TRY(samba_tensor_new(g->context, "count", SAMBA_INT64, 1, &n, &g->count));
     SAMBA_TRY(samba_tensor_new(g->context, "logits", SAMBA_FLOAT32, 2, (int64_t[]){n, vocab}, &g->logits));
+    if (g->options.draft_tokens > 0) {
+        const int64_t length = g->options.draft_tokens + 1;
+        SAMBA_TRY(name_step(g, &g->each, "each", length));
+        SAMBA_TRY(samba_tensor_new(g->context, "each_logits", SAMBA_FLOAT32, 3, (int64_t[]){n, length, vocab}, &g->each_logits));
+    }
     if (g->options.chunk > 1)
         SAMBA_TRY(add_step(g, g->options.chunk));
     if (g->options.chunk >= 2 * SHORT)
@@ -220,6 +241,8 @@ void samba_generator_free(samba_generator *g)
     samba_tensor_free(g->start);
     samba_tensor_free(g->count);
     samba_tensor_free(g->logits);
+    samba_tensor_free(g->each.ids);
+    samba_tensor_free(g->each_logits);
     samba_session_free(g->session);
     samba_multigraph_free(g->graphs);
     samba_arena_free(&g->arena);
@@ -300,7 +323,30 @@ samba_status samba_generator_clear(samba_generator *g, int64_t index)
     sequence *s;
     SAMBA_NEED(NULL, g);
     SAMBA_TRY(need(g, index, &s));
-    s->count = s->cached = 0;
+    s->count = s->cached = s->reach = 0;
+    return SAMBA_OK;
+}
+
+samba_status samba_generator_truncate(samba_generator *g, int64_t index, int64_t count)
+{
+    sequence *s;
+    SAMBA_NEED(NULL, g);
+    SAMBA_TRY(need(g, index, &s));
+    if (count < 0 || count > s->count)
+        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "samba_generator_truncate: expected 0 to %lld tokens, given %lld",
+                          (long long)s->count, (long long)count);
+    if (count > 0 && s->reach - count >= g->options.chunk && g->lm->shape.sliding && g->lm->shape.window > 0)
+        return samba_fail(
+            g->context, SAMBA_ERROR_STATE,
+            "samba_generator_truncate: a layer's window has gone on by %lld tokens, and fewer than the chunk of %lld "
+            "can be taken back: clear the sequence and add its tokens again",
+            (long long)(s->reach - count), (long long)g->options.chunk);
+    s->count = count;
+    s->cached = s->cached < count ? s->cached : count;
+    if (count == 0)
+        s->reach = 0;
+    else if (s->cached == count) /* whose logits were those of another token */
+        s->cached--;
     return SAMBA_OK;
 }
 
@@ -325,6 +371,8 @@ static const lm_step *choose(const samba_generator *g)
 static samba_status run(samba_generator *g, const lm_step *step)
 {
     const int64_t length = step->length, vocab = g->lm->shape.vocab_size;
+    const bool each = step == &g->each;
+    samba_tensor *const logits = each ? g->each_logits : g->logits;
     int32_t *ids = samba_tensor_data(step->ids);
     int64_t *start = samba_tensor_data(g->start), *count = samba_tensor_data(g->count);
     for (int64_t i = 0; i < g->options.sequences; i++) {
@@ -341,14 +389,16 @@ static samba_status run(samba_generator *g, const lm_step *step)
     options.graph_name = step->name;
     options.inputs = inputs;
     options.input_count = 3;
-    options.outputs = &g->logits;
+    options.outputs = &logits;
     options.output_count = 1;
     SAMBA_TRY(samba_run(g->session, &options));
     for (int64_t i = 0; i < g->options.sequences; i++) {
         sequence *s = &g->sequences[i];
         s->cached += count[i];
+        s->reach = s->reach > s->cached ? s->reach : s->cached;
+        const int64_t row = each ? i * length + count[i] - 1 : i;
         if (count[i] > 0 && s->cached == s->count)
-            memcpy(s->logits, (const float *)samba_tensor_data(g->logits) + i * vocab, (size_t)vocab * sizeof(float));
+            memcpy(s->logits, (const float *)samba_tensor_data(logits) + row * vocab, (size_t)vocab * sizeof(float));
     }
     return SAMBA_OK;
 }
@@ -360,3 +410,18 @@ samba_status samba_generator_run(samba_generator *g)
         SAMBA_TRY(run(g, step));
     return SAMBA_OK;
 }
+
+samba_status samba_generator_run_each(samba_generator *g, const float **logits, int64_t *length)
+{
+    *length = g->each.length;
+    *logits = samba_tensor_data(g->each_logits);
+    for (int64_t i = 0; i < g->options.sequences; i++)
+        if (left(&g->sequences[i]) > g->each.length)
+            return samba_fail(g->context, SAMBA_ERROR_INTERNAL, "sequence %lld has more new tokens than the step takes",
+                              (long long)i);
+    return run(g, &g->each);
+}
+
+int64_t samba_generator_draft_tokens(const samba_generator *g) { return g->options.draft_tokens; }
+
+void samba_generator_has_cached(samba_generator *g, int64_t index, int64_t count) { g->sequences[index].cached = count; }

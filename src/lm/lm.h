@@ -193,6 +193,7 @@ typedef struct samba_lm_build {
      * tokens come at once at most. capacity 0: whole sequences, and no cache */
     samba_value start, count;
     int64_t capacity, chunk;
+    bool each;   /* of a step: logits of each token */
     bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
@@ -216,18 +217,50 @@ samba_value samba_lm_mlp(samba_lm_build *b, samba_value x);
 
 /* sample.c: the caller's, over defaults, or why not. */
 samba_status samba_lm_check_sampling(samba_context *context, const samba_sampling *given, samba_sampling *sampling);
+/* Of what is left of the logits, with a checked sampling: `vocab` probabilities. */
+samba_status samba_lm_probabilities(samba_context *context, const samba_sampling *sampling, const float *logits, int64_t vocab,
+                                    const int32_t *seen, int64_t seen_count, double *probability);
 /* generator.c */
 samba_context *samba_generator_context(const samba_generator *generator);
 int64_t samba_generator_vocab(const samba_generator *generator);
+enum { SAMBA_LM_MOST_DRAFT = 64 }; /* draft_tokens */
+int64_t samba_generator_draft_tokens(const samba_generator *generator);
+/* The cache has so many of a sequence's tokens, which a truncation had given up: those that came again. */
+void samba_generator_has_cached(samba_generator *generator, int64_t sequence, int64_t count);
+/* Runs what is new of each sequence, at most draft_tokens + 1 tokens, and gives the logits of each of them: (sequences, *length,
+ * vocab), a sequence's first tokens; the generator's, until its next call. */
+samba_status samba_generator_run_each(samba_generator *generator, const float **logits, int64_t *length);
 /* generate.c: samba_generate, which tells `visit`, if there is one, of each new token and whether its sequence has an end with
  * it; id -1: the end alone. It may say that there is one. */
 typedef samba_status samba_lm_visit(void *user, int64_t sequence, int32_t id, samba_generation_end *end);
 samba_status samba_lm_generate(samba_generator *generator, const samba_generation_options *options, samba_lm_visit *visit,
                                void *user, samba_generation_end *ends);
+typedef struct samba_lm_generation {
+    samba_generator *generator;
+    samba_context *context;
+    const samba_generation_options *options;
+    samba_sampling sampling;
+    samba_lm_visit *visit;
+    void *user;
+    samba_generation_end *ends;
+    int64_t *made; /* new tokens of each sequence */
+} samba_lm_generation;
+/* A token that was chosen for a sequence that goes on, which may have its end with it. */
+samba_status samba_lm_take_token(samba_lm_generation *generation, int64_t sequence, int32_t id);
+/* The next token of a sequence whose logits are there, or its end. */
+samba_status samba_lm_extend(samba_lm_generation *generation, int64_t sequence);
+/* speculate.c: new tokens until each of `going` sequences has an end, by way of those that a smaller model drafts. */
+samba_status samba_lm_speculate(samba_lm_generation *generation, int64_t going);
+
+const samba_lora_options *samba_lm_adapter_lora(const samba_lm_adapter *adapter); /* adapter.c */
 
 /* ---- tuned.c ---- */
 /* One of one token, which has the leaves of all graphs with these options' adapters and base; freed by the caller. */
 samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *options /* may be NULL */, samba_graph **graph);
+
+/* The folder's weights to a session, as samba_lm_tuned_weights makes them, but one at a time: beside the session's memory there
+ * is no more than the largest. */
+samba_status samba_lm_give_weights(const samba_lm *lm, samba_session *session, const samba_lm_options *options);
 
 /* ---- weights.c ---- */
 /* Which names the folder's tensors have: corrects names.model and names.head, has_weights, float32. */

@@ -164,12 +164,18 @@ static int by_id(const void *a_, const void *b_)
 
 /* ---- the choice ---- */
 
-static int32_t draw(candidate *all, int64_t count, const samba_sampling *s, float greatest, double uniform)
+/* By ids; returns how many. */
+static int64_t keep(candidate *all, int64_t count, const samba_sampling *s, float greatest)
 {
     count = keep_top_k(all, count, s->top_k);
     count = keep_top_p(all, count, s->top_p, greatest);
     count = keep_min_p(all, count, s->min_p, greatest);
     qsort(all, (size_t)count, sizeof *all, by_id);
+    return count;
+}
+
+static int32_t draw(const candidate *all, int64_t count, float greatest, double uniform)
+{
     const double wanted = uniform * sum_of(all, count, greatest);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -180,11 +186,13 @@ static int32_t draw(candidate *all, int64_t count, const samba_sampling *s, floa
     return all[count - 1].id;
 }
 
+/* The token of the greatest score; above temperature 0 also those that are left, `kept` of them, and the greatest of their
+ * scores. */
 static samba_status choose(samba_context *context, const samba_sampling *s, const float *scores, candidate *all, int64_t count,
-                           double uniform, int32_t *token)
+                           int64_t *kept, float *greatest_kept, int32_t *token)
 {
     float greatest = -INFINITY;
-    int64_t kept = 0;
+    *kept = 0;
     for (int64_t i = 0; i < count; i++) {
         if (scores[i] != scores[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
@@ -203,9 +211,47 @@ static samba_status choose(samba_context *context, const samba_sampling *s, cons
                           (double)greatest);
     for (int64_t i = 0; i < count; i++)
         if (scores[i] > -INFINITY)
-            all[kept++] = (candidate){scores[i] / temperature, (int32_t)i};
-    *token = draw(all, kept, s, greatest / temperature, uniform);
+            all[(*kept)++] = (candidate){scores[i] / temperature, (int32_t)i};
+    *greatest_kept = greatest / temperature;
+    *kept = keep(all, *kept, s, *greatest_kept);
     return SAMBA_OK;
+}
+
+/* A token, or where `probability` is given the probability of each; at temperature 0 that of the greatest logit has all. */
+static samba_status decide(samba_context *context, const samba_sampling *s, const float *logits, int64_t vocab,
+                           const int32_t *seen, int64_t seen_count, double uniform, int32_t *token, double *probability)
+{
+    const size_t bytes = (size_t)vocab * (sizeof(float) + sizeof(candidate));
+    char *room = samba_alloc(context, bytes);
+    int64_t kept = 0;
+    float greatest = 0;
+    if (!room)
+        return SAMBA_ERROR_MEMORY;
+    candidate *all = (candidate *)room;
+    float *scores = (float *)(room + (size_t)vocab * sizeof(candidate));
+    memcpy(scores, logits, (size_t)vocab * sizeof *scores);
+    if (s->repetition_penalty != 1)
+        penalize(scores, logits, vocab, seen, seen_count, (float)s->repetition_penalty);
+    samba_status status = choose(context, s, scores, all, vocab, &kept, &greatest, token);
+    if (status == SAMBA_OK && probability) {
+        const double sum = sum_of(all, kept, greatest);
+        memset(probability, 0, (size_t)vocab * sizeof *probability);
+        for (int64_t i = 0; i < kept; i++)
+            probability[all[i].id] = exp((double)all[i].score - (double)greatest) / sum;
+        if (s->temperature == 0)
+            probability[*token] = 1;
+    } else if (status == SAMBA_OK && s->temperature > 0) {
+        *token = draw(all, kept, greatest, uniform);
+    }
+    samba_free(context, room, bytes);
+    return status;
+}
+
+samba_status samba_lm_probabilities(samba_context *context, const samba_sampling *sampling, const float *logits, int64_t vocab,
+                                    const int32_t *seen, int64_t seen_count, double *probability)
+{
+    int32_t greatest = 0;
+    return decide(context, sampling, logits, vocab, seen, seen_count, 0, &greatest, probability);
 }
 
 samba_status samba_sample_token(samba_context *context, const samba_sampling *given, const float *logits, int64_t vocab_size,
@@ -221,16 +267,5 @@ samba_status samba_sample_token(samba_context *context, const samba_sampling *gi
             context, SAMBA_ERROR_ARGUMENT,
             "samba_sample_token: logits of at least one token, the tokens that were seen, and a number in [0, 1) are "
             "expected");
-    const size_t bytes = (size_t)vocab_size * (sizeof(float) + sizeof(candidate));
-    char *room = samba_alloc(context, bytes);
-    if (!room)
-        return SAMBA_ERROR_MEMORY;
-    candidate *all = (candidate *)room;
-    float *scores = (float *)(room + (size_t)vocab_size * sizeof(candidate));
-    memcpy(scores, logits, (size_t)vocab_size * sizeof *scores);
-    if (s.repetition_penalty != 1)
-        penalize(scores, logits, vocab_size, seen, seen_count, (float)s.repetition_penalty);
-    samba_status status = choose(context, &s, scores, all, vocab_size, uniform, token);
-    samba_free(context, room, bytes);
-    return status;
+    return decide(context, &s, logits, vocab_size, seen, seen_count, uniform, token, NULL);
 }

@@ -146,6 +146,15 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
     b.options.base = options.base;
     b.capacity = options.capacity;
     b.chunk = options.chunk ? options.chunk : b.length;
+    b.each = options.each;
+    samba_lora_options lora = samba_lora_defaults();
+    if (options.lora) {
+        status = samba_options_take(lm->context, "samba_lm_step", options.lora, sizeof lora, &lora);
+        if (status != SAMBA_OK)
+            return fail(graph, status, samba_error_message(lm->context));
+        lora.dropout = 0;
+        b.options.lora = &lora;
+    }
     if (!is_list(&b, start) || !is_list(&b, count))
         return fail(graph, SAMBA_ERROR_SHAPE, "start and count are expected to be (batch), int64 or int32");
     if (b.length < 1 || b.chunk < b.length || b.capacity < 1 || b.chunk > INT32_MAX || b.capacity > INT32_MAX)
@@ -161,5 +170,5 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
     samba_value at = positions(&b), shown = counted(&b);
     b.options.position_ids = samba_where(shown, at, samba_integer(graph, 0));
     samba_value logits = samba_lm_logits_of(&b, input_ids);
-    return samba_reshape(logits, 2, (int64_t[]){b.batch, b.m->vocab_size});
+    return b.each ? logits : samba_reshape(logits, 2, (int64_t[]){b.batch, b.m->vocab_size});
 }

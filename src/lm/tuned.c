@@ -160,14 +160,20 @@ static samba_base base_of(const samba_graph *graph, const samba_tensor *weight)
                                      : SAMBA_BASE_AS_TRACED;
 }
 
+/* Adapters, and scales, which come with their integers. */
+static bool starts_itself(const char *name)
+{
+    return samba_ends_with(name, ".lora_A.weight") || samba_ends_with(name, ".lora_B.weight") ||
+           samba_ends_with(name, ".weight_scale");
+}
+
 static samba_status give(tuning *t, const samba_graph *graph, const samba_node *leaf)
 {
     const char *name = samba_graph_name_at(graph, leaf->attrs->leaf.name);
     samba_tensor *parts[2] = {NULL};
     const samba_tensor *source;
-    if (samba_ends_with(name, ".lora_A.weight") || samba_ends_with(name, ".lora_B.weight") ||
-        samba_ends_with(name, ".weight_scale"))
-        return SAMBA_OK; /* they start by themselves; they come with their integers */
+    if (starts_itself(name))
+        return SAMBA_OK;
     if (samba_ends_with(name, ".lora_magnitude_vector")) {
         source = source_of(t, name, "lora_magnitude_vector");
         return source ? magnitudes(t, source, base_of(graph, source), name, leaf->shape[0]) : missing(t, name);
@@ -231,6 +237,85 @@ samba_status samba_lm_tuned_weights(const samba_lm *lm, const samba_lm_options *
     else
         samba_tensor_list_free(lm->context, &t.made);
     samba_tensor_list_free(lm->context, &t.read);
+    samba_graph_free(graph);
+    return status;
+}
+
+/* ---- a session, tensor by tensor ---- */
+
+typedef struct giving {
+    tuning tuning;
+    samba_session *session;
+    const samba_graph *graph;
+    bool *given; /* per node */
+} giving;
+
+/* Whether a leaf of this name is made of the folder's tensor. */
+static bool comes_from(const char *leaf, const char *tensor)
+{
+    static const char *const endings[] = {"weight_packed", "lora_magnitude_vector"};
+    const size_t length = strlen(tensor), tail = strlen("weight");
+    if (strcmp(leaf, tensor) == 0)
+        return true;
+    for (int e = 0; e < SAMBA_COUNT(endings) && samba_ends_with(tensor, ".weight"); e++)
+        if (strncmp(leaf, tensor, length - tail) == 0 && strcmp(leaf + length - tail, endings[e]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_leaf(const samba_node *node) { return node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state; }
+
+/* What the session has of one of the folder's tensors. */
+static samba_status give_one(void *user, samba_tensor *tensor)
+{
+    giving *g = user;
+    tuning *t = &g->tuning;
+    samba_tensor *made[4] = {NULL};
+    samba_load_options how = samba_load_defaults();
+    samba_status status = SAMBA_OK;
+    t->read = (samba_tensor_list){.count = 1, .tensors = &tensor};
+    t->made = (samba_tensor_list){.count = 0, .tensors = made};
+    for (int64_t i = 0; i < g->graph->node_count && status == SAMBA_OK; i++) {
+        const samba_node *node = &g->graph->nodes[i];
+        if (!is_leaf(node) || !comes_from(samba_graph_name_at(g->graph, node->attrs->leaf.name), samba_tensor_name(tensor)))
+            continue;
+        if ((samba_dtype)node->dtype == samba_tensor_dtype(tensor) &&
+            samba_shape_equal(node->rank, node->shape, tensor->rank, tensor->shape))
+            keep(t, tensor); /* as it is */
+        else
+            status = give(t, g->graph, node);
+        g->given[i] = true;
+    }
+    how.partial = true;
+    if (status == SAMBA_OK && t->made.count > 0)
+        status = samba_session_load_tensors(g->session, t->made.count, t->made.tensors, &how);
+    for (int i = 0; i < t->made.count; i++)
+        if (made[i] != tensor)
+            samba_tensor_free(made[i]);
+    samba_tensor_free(tensor);
+    return status;
+}
+
+samba_status samba_lm_give_weights(const samba_lm *lm, samba_session *session, const samba_lm_options *options)
+{
+    giving g = {.tuning.lm = lm, .session = session};
+    samba_graph *graph = NULL;
+    samba_arena arena;
+    SAMBA_TRY(samba_lm_token_graph(lm, options, &graph));
+    samba_arena_init(&arena, lm->context);
+    g.graph = graph;
+    samba_status status = SAMBA_ROOM(&arena, g.given, graph->node_count + 1);
+    if (status == SAMBA_OK) {
+        memset(g.given, 0, (size_t)graph->node_count * sizeof *g.given);
+        status = samba_weights_each(lm->context, lm->folder, give_one, &g);
+    }
+    for (int64_t i = 0; i < graph->node_count && status == SAMBA_OK; i++) {
+        const samba_node *node = &graph->nodes[i];
+        const char *name = is_leaf(node) ? samba_graph_name_at(graph, node->attrs->leaf.name) : NULL;
+        if (name && !g.given[i] && !starts_itself(name))
+            status = missing(&g.tuning, name);
+    }
+    samba_arena_free(&arena);
     samba_graph_free(graph);
     return status;
 }

@@ -25,6 +25,7 @@
  *   attention_grad(attention's inputs, its result, its lse, dout): all gradients in one. Where Tq = Tk and D = Dv: as
  *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies. Else: of
  *                       rank 1, dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
+ *   stored_linear(x, weights), (x, weights, scales): a linear layer over weights as they are kept: see stored.c
  *   cache_attention(q, k, v, start): attention of new tokens over a cache of attrs.slots slots: see cache.c
  *   layer_norm(x, weight, bias), rms_norm(x, weight): over the last attrs.dims dims
  *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0

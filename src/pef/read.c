@@ -200,7 +200,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     SAMBA_TRY(get_stage(in, from, NULL, to));
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
-        !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE))
+        !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE) ||
+        !from->linear != (from->kind != SAMBA_STAGE_LINEAR))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     void *operators = NULL;
@@ -223,6 +224,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         SAMBA_TRY(get_attention(in, from->attention, NULL, &to->attention));
     if (from->line)
         SAMBA_TRY(get_line(in, from->line, NULL, &to->line));
+    if (from->linear)
+        SAMBA_TRY(get_linear(in, from->linear, NULL, &to->linear));
     return SAMBA_OK;
 }
 

@@ -112,6 +112,8 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         PUT_NEW(arena, attention, message->attention, &stage->attention, NULL);
     if (stage->kind == SAMBA_STAGE_LINE)
         PUT_NEW(arena, line, message->line, &stage->line, NULL);
+    if (stage->kind == SAMBA_STAGE_LINEAR)
+        PUT_NEW(arena, linear, message->linear, &stage->linear, NULL);
     return SAMBA_OK;
 }
 

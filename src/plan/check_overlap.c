@@ -284,6 +284,19 @@ static samba_status check_program(const samba_check *check, const samba_stage *s
     return SAMBA_OK;
 }
 
+static samba_status check_linear(const samba_check *check, const samba_stage *stage, user *users)
+{
+    const samba_linear_stage *l = &stage->linear;
+    const bool scaled = stage->operand_count == 4, four = l->form == SAMBA_LINEAR_INT4;
+    const int64_t w = l->n * l->k, scales = four ? w / SAMBA_LINEAR_GROUP : l->n;
+    const int64_t sizes[4] = {l->m * l->k, four ? w / 2 : w, scaled ? scales : l->m * l->n, l->m * l->n};
+    if (l->m * l->n == 0 || l->k == 0)
+        return SAMBA_OK;
+    for (int32_t i = 0; i < stage->operand_count; i++)
+        use_contiguous(&users[i], check, &stage->operands[i], sizes[i]);
+    return check_apart(check, stage, users);
+}
+
 samba_status samba_check_overlap(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
@@ -305,6 +318,7 @@ samba_status samba_check_overlap(const samba_check *check, const samba_stage *st
     case SAMBA_STAGE_GATHER: status = check_gather(check, stage, users); break;
     case SAMBA_STAGE_ATTENTION: status = check_attention(check, stage, users); break;
     case SAMBA_STAGE_LINE: status = check_line(check, stage, users); break;
+    case SAMBA_STAGE_LINEAR: status = check_linear(check, stage, users); break;
     case SAMBA_STAGE_EXCHANGE: break; /* one operand, each element over itself */
     case SAMBA_STAGE_KIND_COUNT: break;
     }

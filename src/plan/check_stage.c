@@ -422,6 +422,31 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     return SAMBA_OK;
 }
 
+/* ---- linear: contiguous operands; what weights there are depends on the form ---- */
+static samba_status check_linear(const samba_check *check, const samba_stage *stage)
+{
+    static const samba_dtype weights[SAMBA_LINEAR_FORM_COUNT] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_INT8, SAMBA_UINT8};
+    const samba_linear_stage *l = &stage->linear;
+    const bool known = l->form >= 0 && l->form < SAMBA_LINEAR_FORM_COUNT,
+               scaled = l->form == SAMBA_LINEAR_INT8 || l->form == SAMBA_LINEAR_INT4, four = l->form == SAMBA_LINEAR_INT4;
+    int64_t x, w, y;
+    if (!known || l->transposed < 0 || l->transposed > 1 || (scaled && l->transposed) ||
+        (four && l->k % SAMBA_LINEAR_GROUP != 0) || !samba_check_numel(2, (int64_t[]){l->m, l->k}, &x) ||
+        !samba_check_numel(2, (int64_t[]){l->n, l->k}, &w) || !samba_check_numel(2, (int64_t[]){l->m, l->n}, &y))
+        return samba_check_stage_fail(check, "form %d of %lld x %lld x %lld is impossible", l->form, (long long)l->m,
+                                      (long long)l->n, (long long)l->k);
+    int64_t sizes[4] = {x, four ? w / 2 : w};
+    if (scaled)
+        sizes[2] = four ? w / SAMBA_LINEAR_GROUP : l->n;
+    sizes[2 + scaled] = y;
+    SAMBA_TRY(check_sizes(check, stage, 3 + scaled, sizes));
+    const samba_operand *o = stage->operands;
+    if (o[0].dtype != SAMBA_FLOAT32 || o[1].dtype != (int32_t)weights[l->form] || o[2 + scaled].dtype != SAMBA_FLOAT32 ||
+        (scaled && o[2].dtype != (four ? SAMBA_FLOAT16 : SAMBA_FLOAT32)))
+        return samba_check_stage_fail(check, "operands of form %d are of other dtypes", l->form);
+    return SAMBA_OK;
+}
+
 /* Replicas average sums of gradients, between the sections that make them and those that read them. */
 static samba_status check_exchange(const samba_check *check, const samba_stage *stage)
 {
@@ -455,6 +480,7 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
     case SAMBA_STAGE_ATTENTION: return check_attention(check, stage);
     case SAMBA_STAGE_LINE: return check_line(check, stage);
     case SAMBA_STAGE_EXCHANGE: return check_exchange(check, stage);
+    case SAMBA_STAGE_LINEAR: return check_linear(check, stage);
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);

@@ -93,6 +93,9 @@ void samba_plan_domain(const samba_stage *stage, char *buffer, size_t size)
         int used = batch == 1 ? 0 : snprintf(buffer, size, "%lld x ", (long long)batch);
         snprintf(buffer + used, size - (size_t)used, "%lldx%lldx%lld", (long long)stage->domain[stage->rank - 2],
                  (long long)stage->domain[stage->rank - 1], (long long)k);
+    } else if (stage->kind == SAMBA_STAGE_LINEAR) {
+        snprintf(buffer, size, "%lldx%lldx%lld", (long long)stage->linear.m, (long long)stage->linear.n,
+                 (long long)stage->linear.k);
     } else if (stage->kind == SAMBA_STAGE_LINE) {
         snprintf(buffer, size, "%lld of %lld", (long long)(stage->line.outer * stage->line.inner), (long long)stage->line.size);
     } else {

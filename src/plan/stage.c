@@ -114,6 +114,7 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
         break;
     case SAMBA_STAGE_LINE: return operand < samba_line_sources(&stage->line) ? SAMBA_READS : SAMBA_WRITES;
     case SAMBA_STAGE_EXCHANGE: return SAMBA_READS | SAMBA_WRITES;
+    case SAMBA_STAGE_LINEAR: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return 0;
@@ -144,5 +145,5 @@ int32_t samba_line_sources(const samba_line *line)
     }
 }
 
-const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile",      "contract", "pool",    "gather",
-                                                                    "attention", "line",     "exchange"};
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile",      "contract", "pool",     "gather",
+                                                                    "attention", "line",     "exchange", "linear"};

@@ -229,6 +229,21 @@ typedef struct samba_line {
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);
 
+/* ---- linear: y (m, n) = x W, operands contiguous: x (m, k), float32; the weights as they are kept; of INT8 and INT4 their
+ * scales; y, float32. ops/stored.c says what the forms mean. */
+typedef enum samba_linear_form { /* numbers are part of the file format */
+                                 SAMBA_LINEAR_FLOAT32 = 0,
+                                 SAMBA_LINEAR_BFLOAT16 = 1,
+                                 SAMBA_LINEAR_INT8 = 2,
+                                 SAMBA_LINEAR_INT4 = 3,
+                                 SAMBA_LINEAR_FORM_COUNT = 4
+} samba_linear_form;
+enum { SAMBA_LINEAR_GROUP = 32 }; /* elements of INT4 with one scale */
+typedef struct samba_linear_stage {
+    int32_t form, transposed; /* transposed: of floating-point weights, (k, n); else (n, k) */
+    int64_t m, n, k;
+} samba_linear_stage;
+
 typedef enum samba_stage_kind {
     SAMBA_STAGE_TILE = 0,
     SAMBA_STAGE_CONTRACT = 1,
@@ -239,7 +254,8 @@ typedef enum samba_stage_kind {
     /* The elements of the one operand, side by side, become their mean over all replicas (parallel/). A device leaves them as
      * they are: what replicas say to each other is the session's affair. */
     SAMBA_STAGE_EXCHANGE = 6,
-    SAMBA_STAGE_KIND_COUNT = 7
+    SAMBA_STAGE_LINEAR = 7,
+    SAMBA_STAGE_KIND_COUNT = 8
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
@@ -253,7 +269,7 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; POOL, LINE 0; ATTENTION 4 */
+    int32_t rank; /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; POOL, LINE, LINEAR 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;
@@ -263,6 +279,7 @@ typedef struct samba_stage {
     samba_gather_stage gather;
     samba_attention attention;
     samba_line line;
+    samba_linear_stage linear;
 } samba_stage;
 typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
 /* Whether the stage reads or writes the memory of an operand: either, both or 0. plan/stage.c */

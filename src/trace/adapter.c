@@ -66,7 +66,7 @@ static samba_status open_freezing(samba_graph *graph, const samba_freeze_options
     if ((int)options.base < SAMBA_BASE_AS_TRACED || options.base > SAMBA_BASE_INT4)
         return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "%d is no samba_base", (int)options.base);
     SAMBA_TRY(SAMBA_ROOM(&graph->arena, region, 1));
-    *region = (samba_freezing){.outer = graph->freezing, .base = options.base};
+    *region = (samba_freezing){.outer = graph->freezing, .as_kept = options.as_kept, .base = options.base};
     SAMBA_TRY(take_patterns(graph, options.pattern_count, options.patterns, &region->names));
     SAMBA_TRY(take_patterns(graph, options.except_count, options.excepts, &region->excepts));
     graph->freezing = region;

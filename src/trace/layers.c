@@ -31,13 +31,19 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
                                 x.rank, (long long)out_features);
     int64_t in_features = x.shape[x.rank - 1];
     samba_initializer initializer = uniform_within((double)in_features);
-    samba_value weight =
+    samba_linear_weight weight =
         samba_trace_linear_weight(graph, x.dtype, out_features, in_features, o->transposed, o->weight ? *o->weight : initializer);
     samba_value bias = {0};
     if (!o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer);
-    samba_value result = samba_functional_linear(input, weight, bias);
-    result = samba_trace_adapt(input, result, weight, bias);
+    samba_value result;
+    if (weight.kept.graph) {
+        result = samba_stored_linear(input, weight.kept, weight.scales, weight.transposed);
+        result = bias.graph ? samba_add(result, bias) : result;
+    } else {
+        result = samba_functional_linear(input, weight.wide, bias);
+    }
+    result = samba_trace_adapt(input, result, weight.wide, bias);
     samba_scope_pop(graph);
     return result;
 }

@@ -81,6 +81,7 @@ typedef struct samba_patterns { /* with * and ? */
 } samba_patterns;
 typedef struct samba_freezing {
     struct samba_freezing *outer;
+    bool as_kept;
     samba_base base;
     samba_patterns names, excepts;
 } samba_freezing;
@@ -94,8 +95,14 @@ typedef struct samba_adapting {
 /* Whether a parameter of this whole name is frozen, and how it lies in memory then. */
 bool samba_trace_is_frozen(samba_graph *graph, const char *name, samba_base *base);
 /* base.c: a linear layer's parameter "weight", made in its scope: (out, in), however it lies; `turned`: as (in, out). */
-samba_value samba_trace_linear_weight(samba_graph *graph, samba_dtype dtype, int64_t out, int64_t in, bool turned,
-                                      samba_initializer initializer);
+typedef struct samba_linear_weight {
+    samba_value wide; /* (out, in), of the layer's dtype */
+    samba_value kept,
+        scales; /* what samba_stored_linear reads instead; zeroed: the region says nothing of it; it has no scales */
+    bool transposed;
+} samba_linear_weight;
+samba_linear_weight samba_trace_linear_weight(samba_graph *graph, samba_dtype dtype, int64_t out, int64_t in, bool turned,
+                                              samba_initializer initializer);
 /* A linear layer's result with what the region adds to it; called in the layer's scope. bias: zeroed: none. */
 samba_value samba_trace_adapt(samba_value input, samba_value result, samba_value weight, samba_value bias);
 

@@ -47,9 +47,19 @@ same "$(texts both.json)" "$(texts one.json)
 $(texts second.json)" "two sequences"
 
 # random, by its seed
-random() { generate --prompt 'a b c' --temperature 1.5 --top-k 8 --top-p 0.95 --min-p 0.01 --ignore-eos --seed "$1" 2>/dev/null; }
+random() { generate --prompt 'a b c' --temperature 1.5 --top-k 8 --top-p 0.95 --min-p 0.01 --ignore-eos --seed "$@" 2>/dev/null; }
 same "$(random 1)" "$(random 1)" "a seed"
 [ "$(random 1)" != "$(random 2)" ] || [ "$(random 1)" != "$(random 3)" ] || fail "seeds change nothing"
+
+# a smaller model drafts: greedy text stays what it is, and random text has its seed
+cp -r model small
+sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' small/config.json
+generate --prompt 'a b c' --draft small >drafted.txt 2>told.txt
+cmp one.txt drafted.txt || fail "a draft: another text"
+grep -q '^draft [0-9]* tokens, [0-9]* % of them accepted, in [0-9]* runs$' told.txt || fail "a draft: $(cat told.txt)"
+generate --prompt 'a b c' --draft small --draft-tokens 2 --draft-base float32 --json 2>/dev/null | grep -q '"acceptance": ' ||
+    fail "a draft: no acceptance"
+same "$(random 1 --draft small)" "$(random 1 --draft small)" "a seed of a draft"
 
 # a conversation: each reply is what generate makes of the text so far
 cat >model/chat_template.jinja <<'END'
@@ -85,6 +95,14 @@ refuses "vocabulary has 11 tokens" --model model --prompt-ids 11
 refuses "give all prompts as ids, or none" --model model --prompt-ids 1 --prompt a
 refuses "has no effect" --model model --prompt a --top-k 3
 refuses "nowhere/config.json" --model nowhere --prompt a
+refuses "give its folder by --draft" --model model --prompt a --draft-tokens 3
+refuses "give its folder by --draft" --model model --prompt a --draft-base int8
+refuses "expected float32, bfloat16, int8 or int4" --model model --prompt a --draft small --draft-base int2
+refuses "random ones are float32" --model model --prompt a --base int8
+sed -i 's/"z": 10/"z": 9, "i": 10/; s/"i": 9, //' small/tokenizer.json
+refuses "a draft needs the same tokenizer" --model model --prompt a --draft small
+sed -i 's/, "i": 10//' small/tokenizer.json
+refuses "has 10 tokens and the model's 11: a draft needs the same" --model model --prompt a --draft small
 if "$sambaflow" lm chat --model model --prompt a >out.txt 2>err.txt; then fail "chat takes --prompt"; fi
 grep -qF "prompt" err.txt || fail "$(cat err.txt)"
 rm model/chat_template.jinja

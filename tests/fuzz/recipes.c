@@ -492,8 +492,9 @@ static recipe *recipe_of(samba_op op)
                                           : draw_unknown;
 }
 
-/* Left out: attention_lse comes only beside attention; cache_attention has no gradient (tests/unit/random_models.h draws it);
- * a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
+/* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
+ * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
+ * (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,
@@ -509,7 +510,7 @@ static samba_ref draw_operator(fuzz_maker *m)
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
     while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention ||
-           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
+           op == SAMBA_OP_stored_linear || op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 

@@ -490,6 +490,24 @@ static inline void make_zoo_lines(samba_plan *plan)
     operand(stage, dx, SAMBA_FLOAT32, 0, 0);
 }
 
+/* Two rows of 32 by three of weights: groups of 4 bits, and float32 the other way round. */
+static inline void make_zoo_linear(samba_plan *plan)
+{
+    int32_t x = plan_buffer(plan, 64 * 4), w = plan_buffer(plan, 48), scales = plan_buffer(plan, 3 * 2),
+            y = plan_buffer(plan, 6 * 4), wide = plan_buffer(plan, 96 * 4);
+    samba_stage *stage = plan_stage(plan, SAMBA_STAGE_LINEAR, "stored_linear", 0, NULL);
+    stage->linear = (samba_linear_stage){SAMBA_LINEAR_INT4, 0, 2, 3, 32};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, w, SAMBA_UINT8, 0, 0);
+    operand(stage, scales, SAMBA_FLOAT16, 0, 0);
+    operand(stage, y, SAMBA_FLOAT32, 0, 0);
+    stage = plan_stage(plan, SAMBA_STAGE_LINEAR, "stored_linear", 0, NULL);
+    stage->linear = (samba_linear_stage){SAMBA_LINEAR_FLOAT32, 1, 2, 3, 32};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, wide, SAMBA_FLOAT32, 0, 0);
+    operand(stage, y, SAMBA_FLOAT32, 0, 0);
+}
+
 static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
@@ -514,6 +532,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
     make_zoo_numbers(plan);
     make_zoo_attention(plan);
     make_zoo_lines(plan);
+    make_zoo_linear(plan);
     assert_int_equal(samba_plan_own_graph(plan), SAMBA_OK);
 }
 

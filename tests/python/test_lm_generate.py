@@ -55,6 +55,8 @@ class GeneratorOptions(ctypes.Structure):
         ("isa", c_char_p),
         ("seed", c_uint64),
         ("base", c_int),
+        ("draft_tokens", c_int64),
+        ("adapter", c_void_p),
     ]
 
 
@@ -71,6 +73,8 @@ class GenerationOptions(ctypes.Structure):
         ("stop_string_count", c_int64),
         ("keep_special", c_bool),
         ("text", c_void_p),
+        ("draft", c_void_p),
+        ("draft_counts", c_void_p),
     ]
 
 
@@ -280,27 +284,173 @@ def test_bfloat16_folder(tmp_path):
 
 @pytest.mark.parametrize("draw", [test_lm.llama, test_lm.gpt2, test_lm.gemma2])
 def test_bfloat16(draw, tmp_path):
-    """Weights kept in bfloat16, of a folder of either dtype: logits are those of the rounded weights as far as rounding what
-    products read allows, and not those of the weights before."""
+    """Weights kept in bfloat16, of a folder of either dtype: logits are those of the rounded weights in float32."""
     r = random.Random(11)
     config = draw(r)
     model = make(config, 11)
     model.save_pretrained(tmp_path / "wide")
-    rounded = {k: v.bfloat16() for k, v in model.state_dict().items()}
-    model.load_state_dict({k: v.float() for k, v in rounded.items()})
     model.to(torch.bfloat16).save_pretrained(tmp_path / "narrow")
-    model = test_lm.transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "narrow", dtype=torch.float32).eval()
+    load = test_lm.transformers.AutoModelForCausalLM.from_pretrained
+    models = {
+        "wide": rounded(load(tmp_path / "wide", dtype=torch.float32), 1),  # norms and biases stay
+        "narrow": load(tmp_path / "narrow", dtype=torch.float32).eval(),
+    }
     prompt = [r.randrange(config.vocab_size) for _ in range(7)]
-    logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().numpy()
-    given = []
-    for folder in ("wide", "narrow"):
+    for folder, model in models.items():
+        logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().numpy()
         for chunk in (1, 4):
             g = Generator(tmp_path / folder, capacity=16, chunk=chunk, threads=1, base=1)
             g.add(0, prompt)
-            given.append(g.logits(0, config.vocab_size))
-            near(given[-1], logits, f"logits of {folder} weights", close=0.05)
+            near(g.logits(0, config.vocab_size), logits, f"logits of {folder} weights")
             g.close()
-    near(given[0], given[2], "logits of both folders", close=0.01)
+
+
+# ---- weights in fewer bits ----
+
+
+def rounded_int8(w):
+    """Rows of int8 by the rule of samba_quantize, as float32: the greatest magnitude of a row is 127 scales."""
+    scale = numpy.abs(w).max(1, keepdims=True).astype("float32") / numpy.float32(127)
+    inverse = numpy.where(scale > 0, numpy.float32(1) / numpy.where(scale > 0, scale, 1), 0).astype("float32")
+    return numpy.clip(numpy.rint(w * inverse), -127, 127).astype("float32") * scale
+
+
+def rounded_int4(w):
+    """Groups of 32 as Q4_0: the element of greatest magnitude is -8 scales, which are float16."""
+    groups = w.reshape(w.shape[0], -1, 32)
+    at = numpy.abs(groups).argmax(-1, keepdims=True)
+    most = numpy.take_along_axis(groups, at, -1)
+    scale = (most.astype("float64") / -8).astype("float16").astype("float32")
+    inverse = numpy.where(most != 0, numpy.float32(-8) / numpy.where(most != 0, most, 1), 0).astype("float32")
+    integers = numpy.clip(numpy.floor(groups * inverse + numpy.float32(8.5)), 0, 15)
+    return ((integers - 8) * scale).astype("float32").reshape(w.shape)
+
+
+def rounded(model, base):
+    """The model with the weights that generating reads: linear layers of the decoder's layers by the base, others of rank 2 and
+    more as bfloat16."""
+    state = model.state_dict()
+    turned = model.config.model_type == "gpt2"
+    inside = (".layers.", ".h.")
+    for name, value in state.items():
+        if value.dim() < 2:
+            continue
+        if base >= 2 and any(part in name for part in inside) and value.dim() == 2 and "embed" not in name:
+            w = value.numpy().T if turned else value.numpy()
+            w = (rounded_int8 if base == 2 else rounded_int4)(numpy.ascontiguousarray(w))
+            state[name] = torch.from_numpy(numpy.ascontiguousarray(w.T if turned else w))
+        else:
+            state[name] = value.bfloat16().float()
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def wide_llama(r):
+    """Of rows that are multiples of 32."""
+    return test_lm.transformers.LlamaConfig(
+        vocab_size=59,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        tie_word_embeddings=r.random() < 0.5,
+        attention_bias=r.random() < 0.5,
+    )
+
+
+def wide_gpt2(r):
+    return test_lm.transformers.GPT2Config(vocab_size=59, n_positions=64, n_embd=64, n_layer=2, n_head=4)
+
+
+@pytest.mark.parametrize("base", [1, 2, 3])
+@pytest.mark.parametrize("draw", [wide_llama, wide_gpt2])
+def test_bases(draw, base, tmp_path, monkeypatch):
+    """Weights in fewer bits: logits and tokens are those of transformers with the weights that they stand for, for one sequence
+    and several, and prompts that come by few tokens or many at once."""
+    r = random.Random(f"{SEED} {draw.__name__} {base}")
+    print(f"SAMBA_LM_SEED={SEED}")
+    model = make(draw(r), 12)
+    model.save_pretrained(tmp_path / "model", max_shard_size="60KB" if base == 2 else "1GB")  # one file, or several
+    rounded(model, base)
+    vocab, new = model.config.vocab_size, 8
+    for sequences, chunk, threads in ((1, 1, 1), (2, 4, 2), (3, 40, 1), (1, 40, 2)):
+        g = Generator(tmp_path / "model", sequences=sequences, capacity=64, chunk=chunk, threads=threads, base=base)
+        for i in range(sequences):
+            prompt = [r.randrange(vocab) for _ in range(r.choice([1, 7, 37, 50]))]
+            g.add(i, prompt)
+            logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().numpy()
+            near(g.logits(i, vocab), logits, f"logits of {sequences} sequences by {chunk}")
+        prompts = [list(g.ids(i)) for i in range(sequences)]
+        assert g.generate(new, [[0] * new] * sequences) == [3] * sequences
+        for i, prompt in enumerate(prompts):
+            assert g.ids(i) == expected(model, prompt, new, [], monkeypatch, {}), f"tokens of {sequences} sequences by {chunk}"
+        g.close()
+
+
+def test_base_refused(tmp_path):
+    """Rows that are no multiple of 32 have no groups."""
+    config = test_lm.transformers.LlamaConfig(
+        vocab_size=11, hidden_size=24, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2
+    )
+    make(config, 1).save_pretrained(tmp_path / "model")
+    done = command("--model", tmp_path / "model", "--prompt-ids", "1", "--base", "int4", code=1)
+    assert "INT4 is of groups of 32" in done.stderr
+
+
+@pytest.mark.parametrize("base", ["float32", "int8", "int4"])
+def test_adapter(base, tmp_path):
+    """Adapters beside weights of each base: PEFT's logits choose the same tokens."""
+    peft = pytest.importorskip("peft")
+    r = random.Random(14)
+    model = make(wide_llama(r), 14)
+    model.save_pretrained(tmp_path / "model")
+    if base != "float32":
+        rounded(model, ["float32", "bfloat16", "int8", "int4"].index(base))
+    torch.manual_seed(15)
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=3, lora_alpha=7, target_modules=["q_proj", "down_proj"]))
+    for name, value in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(value, std=0.5)
+    tuned.save_pretrained(tmp_path / "adapter")
+    words = ["--model", tmp_path / "model", "--base", base, "--prompt-ids", "3,1,4,1,5", "--max-new-tokens", 9, "--ignore-eos"]
+    done = command(*words, "--adapter", tmp_path / "adapter")
+    tokens = tuned.generate(
+        input_ids=torch.tensor([[3, 1, 4, 1, 5]]),
+        max_new_tokens=9,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        attention_mask=torch.ones(1, 5, dtype=torch.int64),
+    )
+    assert [int(i) for i in done.stdout.split()] == tokens[0, 5:].tolist()
+    assert done.stdout != command(*words).stdout
+
+
+# ---- a smaller model that drafts ----
+
+
+@pytest.mark.parametrize("base", ["float32", "int8"])
+def test_draft(base, tmp_path):
+    """Greedy tokens with a draft are those without."""
+    r = random.Random(16)
+    make(wide_llama(r), 16).save_pretrained(tmp_path / "model")
+    small = wide_llama(r)
+    small.num_hidden_layers = 1
+    make(small, 17).save_pretrained(tmp_path / "small")
+    words = ["--model", tmp_path / "model", "--base", base, "--max-new-tokens", 40, "--ignore-eos"]
+    for prompts in (["3,1,4"], ["3,1,4", "7", "50,2,2,2,2,9,1,1"]):
+        given = [word for prompt in prompts for word in ("--prompt-ids", prompt)]
+        plain = command(*words, *given)
+        for count in (1, 3, 7):
+            done = command(*words, *given, "--draft", tmp_path / "small", "--draft-tokens", count)
+            assert done.stdout == plain.stdout
+            assert "of them accepted" in done.stderr
+    itself = command(*words, "--prompt-ids", "3,1,4", "--draft", tmp_path / "model", "--json")
+    counts = json.loads(itself.stdout)["draft"]
+    assert counts["acceptance"] == 1
+    assert counts["runs"] < 12
 
 
 # ---- the command ----

@@ -167,9 +167,10 @@ TEST(test_sequences)
     const struct {
         samba_generator_options options;
         const char *words;
-    } cases[] = {{{sizeof o, 0, 0, 1, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "1 to 1024 sequences"},
-                 {{sizeof o, 1, 0, 0, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "a chunk of 1 to 4096"},
-                 {{sizeof o, 1, -1, 1, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "a capacity of at least 1"}};
+    } cases[] = {{{.struct_size = sizeof o, .chunk = 1}, "1 to 1024 sequences"},
+                 {{.struct_size = sizeof o, .sequences = 1}, "a chunk of 1 to 4096"},
+                 {{.struct_size = sizeof o, .sequences = 1, .capacity = -1, .chunk = 1}, "a capacity of at least 1"},
+                 {{.struct_size = sizeof o, .sequences = 1, .chunk = 1, .base = (samba_base)4}, "4 is no samba_base"}};
     for (int i = 0; i < LENGTH(cases); i++)
         refuse(samba_generator_new(lm, &cases[i].options, &g), SAMBA_ERROR_ARGUMENT, cases[i].words);
     samba_lm_free(lm);

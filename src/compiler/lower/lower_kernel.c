@@ -135,6 +135,25 @@ static samba_status lower_sample(samba_compiler *c, const samba_group *group, co
     return SAMBA_OK;
 }
 
+/* ---- linear layers over weights as they are kept ---- */
+
+static samba_status lower_stored(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_node *x = samba_node_at(c->graph, node->inputs[0]), *w = samba_node_at(c->graph, node->inputs[1]);
+    samba_linear_stage linear = {.form = w->dtype == SAMBA_UINT8      ? SAMBA_LINEAR_INT4
+                                         : w->dtype == SAMBA_INT8     ? SAMBA_LINEAR_INT8
+                                         : w->dtype == SAMBA_BFLOAT16 ? SAMBA_LINEAR_BFLOAT16
+                                                                      : SAMBA_LINEAR_FLOAT32,
+                                 .transposed = (int32_t)node->attrs->stored.transposed,
+                                 .m = samba_sizes_product(x->rank - 1, x->shape),
+                                 .n = node->shape[node->rank - 1],
+                                 .k = x->shape[x->rank - 1]};
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_LINEAR, node->arity, node->inputs, &stage));
+    stage->linear = linear;
+    return SAMBA_OK;
+}
+
 /* ---- gather, scatter ---- */
 
 /* A view as it lies, over its own shape. */
@@ -274,6 +293,7 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_grid_sample:
     case SAMBA_OP_grid_sample_input_grad:
     case SAMBA_OP_grid_sample_grid_grad: return lower_sample(c, group, node);
+    case SAMBA_OP_stored_linear: return lower_stored(c, group, node);
     case SAMBA_OP_embedding: return lower_embedding(c, group, node);
     case SAMBA_OP_gather: return lower_gather(c, group, node);
     case SAMBA_OP_scatter: return lower_scatter(c, group, node);

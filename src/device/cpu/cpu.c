@@ -210,7 +210,8 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
         work = (double)stage->flops / machine->share.contract;
         work = values / machine->share.batches > work ? values / machine->share.batches : work;
         break;
-    case SAMBA_STAGE_ATTENTION: work = (double)stage->flops / machine->share.contract; break;
+    case SAMBA_STAGE_ATTENTION:
+    case SAMBA_STAGE_LINEAR: work = (double)stage->flops / machine->share.contract; break;
     case SAMBA_STAGE_POOL: work = (double)stage->flops / machine->share.pool; break;
     case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
     case SAMBA_STAGE_GATHER:

@@ -35,6 +35,7 @@ typedef struct samba_pool_scratch samba_pool_scratch;
 
 typedef struct samba_blocks samba_blocks;                   /* product/blocks.h */
 typedef struct samba_rows samba_rows;                       /* product/rows.h */
+typedef struct samba_stored samba_stored;                   /* product/stored.h */
 typedef struct samba_attention_tiles samba_attention_tiles; /* attention/attention.h */
 typedef struct samba_combined samba_combined;               /* device/cpu/tile/tile.h */
 typedef struct samba_updates samba_updates;                 /* device/cpu/tile/update.h */
@@ -66,6 +67,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     bool masked;          /* a part of a vector costs what a whole one does */
     const samba_blocks *blocks;
     const samba_rows *rows;
+    const samba_stored *stored;
     const samba_attention_tiles *attention;
     samba_map_fn *map[SAMBA_TILE_COUNT][3];                                  /* but for cast, which is convert */
     samba_map_fn *convert[3][3];                                             /* [from][to] */
@@ -140,6 +142,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     extern const samba_kernels samba_kernels_##name;                                                                             \
     extern const samba_blocks samba_blocks_##name;                                                                               \
     extern const samba_rows samba_rows_##name;                                                                                   \
+    extern const samba_stored samba_stored_##name;                                                                               \
     extern const samba_attention_tiles samba_attention_tiles_##name;
 #include "device/cpu/isa/sets.def"
 #undef ISA
@@ -196,7 +199,7 @@ typedef struct samba_prepared {
     const samba_dealing *dealing;
 } samba_prepared;
 
-/* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
+/* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c, product/stored.c.
  * The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
@@ -205,6 +208,7 @@ samba_status samba_prepare_pool(const samba_preparing *prepare, const samba_stag
 samba_status samba_prepare_gather(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_attention(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 /* ---- tile programs as a part of other stages (device/cpu/tile/tile.c) ---- */
 typedef struct samba_tile_program samba_tile_program; /* a stage's program with pointers resolved */

@@ -3,10 +3,11 @@
  * Attention over a cache (tensor/positions.h says who sees what): how many keys there are is known when the stage runs, so time
  * goes with the tokens there are and not with the size of the cache.
  *
- * One query: keys and values are read once, in order, for all heads that share them (rows.h), a piece at a time that stays in a
- * near cache from one head to the next. Several: blocks of 64 queries by 64 keys as attention_forward.c has them. A block ends
- * where the ring does or where no more is seen; such a block is copied and filled up with zeros, since products have fixed sizes
- * and what else lies in the cache may be no number. 16-bit floats are computed in float. */
+ * Few queries, one after the other, so that each gives the bits that it gives alone: keys and values are read in order, for all
+ * heads that share them (rows.h), a piece at a time that stays in a near cache from one head to the next. More: blocks of 64
+ * queries by 64 keys as attention_forward.c has them. A block ends where the ring does or where no more is seen; such a block is
+ * copied and filled up with zeros, since products have fixed sizes and what else lies in the cache may be no number. 16-bit
+ * floats are computed in float. */
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/product/rows.h"
 #include "tensor/positions.h"
@@ -16,6 +17,7 @@
 
 enum {
     BLOCK = SAMBA_ATTENTION_BLOCK,
+    FEW = 12,   /* queries, as many as rows that products of weights read them for (product/stored.c) */
     PIECE = 256 /* keys that are read for all heads that share them, before the next ones: some 64 KiB */
 };
 enum { QUERY, SCORES, SUMS }; /* scratch of one query: state->at */
@@ -33,7 +35,7 @@ static int64_t start_of(const samba_attention_state *s, int64_t b)
     return start->dtype == SAMBA_INT32 ? *(const int32_t *)at : *(const int64_t *)at;
 }
 
-/* ---- one query ---- */
+/* ---- few queries ---- */
 
 typedef struct piece {        /* keys of neighbouring slots */
     int64_t slot, keys, done; /* done: keys before them */
@@ -86,8 +88,8 @@ static void store_row(const samba_attention_state *s, char *to, float *sums, dou
         s->kernels->store_strided[result->dtype](to, sums, result->strides[3], s->attention.dv);
 }
 
-/* Heads from h on, s->each of them, which share a key head. */
-static void attend_row(const samba_attention_state *s, char *own, int64_t b, int64_t h)
+/* Query i of heads from h on, s->each of them, which share a key head. */
+static void attend_row(const samba_attention_state *s, char *own, int64_t b, int64_t h, int64_t row)
 {
     const samba_rows *rows = s->kernels->rows;
     const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K],
@@ -96,11 +98,11 @@ static void attend_row(const samba_attention_state *s, char *own, int64_t b, int
     char *query = own + s->at[QUERY];
     float *scores = (float *)(own + s->at[SCORES]), *sums = (float *)(own + s->at[SUMS]);
     samba_positions seen;
-    samba_cache_sees(start_of(s, b), 0, 1, 1, slots, s->attention.window, &seen);
+    samba_cache_sees(start_of(s, b), row, 1, s->tq, slots, s->attention.window, &seen);
     const int64_t keys = seen.to - seen.from;
     for (int64_t g = 0; g < s->each; g++)
         for (int64_t i = 0; i < d; i++)
-            memcpy(query + (g * d + i) * q->size, element(q, b, h + g, 0) + i * q->strides[3] * q->size, (size_t)q->size);
+            memcpy(query + (g * d + i) * q->size, element(q, b, h + g, row) + i * q->strides[3] * q->size, (size_t)q->size);
     for (piece p = next_piece(s, &seen, 0); p.keys > 0; p = next_piece(s, &seen, p.done + p.keys))
         for (int64_t g = 0; g < s->each; g++)
             rows->dots[k->dtype == SAMBA_BFLOAT16](query + g * d * q->size, element(k, b, head, p.slot), k->strides[2], p.keys, d,
@@ -114,7 +116,7 @@ static void attend_row(const samba_attention_state *s, char *own, int64_t b, int
             rows->sums[v->dtype == SAMBA_BFLOAT16](scores + g * slots + p.done, element(v, b, head, p.slot), v->strides[2],
                                                    p.keys, dv, sums + g * dv);
     for (int64_t g = 0; g < s->each; g++)
-        store_row(s, element(result, b, h + g, 0), sums + g * dv, totals[g]);
+        store_row(s, element(result, b, h + g, row), sums + g * dv, totals[g]);
 }
 
 /* ---- blocks ---- */
@@ -245,9 +247,9 @@ static void attend_block(const samba_attention_state *s, char *own, int64_t b, i
 void samba_attention_attend_cache(const samba_attention_state *s, char *own, int64_t unit, int64_t block)
 {
     const int64_t units = s->h / s->each; /* of a sequence */
-    if (s->one)
-        attend_row(s, own, unit / units, unit % units * s->each);
-    else
+    for (int64_t i = 0; i < s->tq && s->one; i++)
+        attend_row(s, own, unit / units, unit % units * s->each, i);
+    if (!s->one)
         attend_block(s, own, unit / units, unit % units, block);
 }
 
@@ -262,7 +264,7 @@ static bool lies(const samba_attention_rows *part)
 void samba_attention_cut_cache(samba_attention_state *s, int threads)
 {
     s->half = false;
-    s->one = s->class_ == SAMBA_F32 && s->tq == 1 && s->attention.d > 0 && s->attention.dv > 0 &&
+    s->one = s->class_ == SAMBA_F32 && s->tq >= 1 && s->tq <= FEW && s->attention.d > 0 && s->attention.dv > 0 &&
              lies(&s->parts[SAMBA_ATTENTION_K]) && lies(&s->parts[SAMBA_ATTENTION_V]);
     s->each = s->one && s->b * s->attention.hkv >= threads ? s->group : 1;
 }

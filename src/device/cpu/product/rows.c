@@ -7,36 +7,9 @@
  * 65 %, two far ones 99 %, four neighbours 60 %; rows of 3072 one by one 63 %, two 85 %, four 100 %. */
 #include "device/cpu/product/rows.h"
 #include "device/cpu/isa/isa.h"
-#include "device/cpu/isa/halves.h"
-#include "device/cpu/isa/shuffle.h"
+#include "device/cpu/product/row_lanes.h"
 
-enum { LANES = VECTOR_BYTES / 4, ROWS = 4, NARROW = 8, LONG = 8192 /* bytes of x: a quarter of the nearest cache */ };
-
-INLINE floats load_f32(const float *p)
-{
-    floats v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return v;
-}
-
-INLINE floats floats_of(halves h) { return (floats)(__builtin_convertvector(h, words) << 16); }
-INLINE floats load_bf16(const uint16_t *p) { return floats_of(load_halves(p)); }
-INLINE floats load_part_bf16(const uint16_t *p, int n) { return floats_of(load_part_halves(p, n)); }
-
-INLINE ints lane_numbers(void)
-{
-    static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    ints v;
-    __builtin_memcpy(&v, numbers, sizeof v);
-    return v;
-}
-
-INLINE float total(floats v)
-{
-    UNROLL for (int width = LANES / 2; width > 0; width /= 2)
-        v += SHUFFLE1(v, lane_numbers() ^ width);
-    return v[0];
-}
+enum { ROWS = 4, NARROW = 8, LONG = 8192 /* bytes of x: a quarter of the nearest cache */ };
 
 /* Products of x with `count` rows that lie `apart` elements from each other, to d and what lies `step` from each other there. */
 INLINE void some_dots_f32(const int count, const float *x, const float *rows, int64_t apart, int64_t k, float *d, int64_t step)

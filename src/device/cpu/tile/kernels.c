@@ -383,6 +383,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .masked = VECTOR_MASKED,
     .blocks = &SAMBA_ISA_NAME(samba_blocks),
     .rows = &SAMBA_ISA_NAME(samba_rows),
+    .stored = &SAMBA_ISA_NAME(samba_stored),
     .attention = &SAMBA_ISA_NAME(samba_attention_tiles),
     .map = {ALL(neg),
             ALL(abs),

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linear layers over weights as they are kept: compiled for every instruction set, by 1 and 2 threads, against the reference
+ * kernels, whatever the form of the weights, in odd sizes, those of 0 and 1 among them, of few rows and of many. A row gives the
+ * same bits alone and among up to 12, and whatever the number of threads. What is refused: values/matmul.txt. */
+#include "training.h"
+#include "device/cpu/kernel.h"
+#include <sambaflow/linalg.h>
+
+typedef enum layer_form { FLOAT, FLOAT_TURNED, BFLOAT, BFLOAT_TURNED, EIGHT, FOUR, FORMS } layer_form;
+
+static float drawn(void) { return (float)((int)(next_random() % 2001) - 1000) / 500; }
+
+static samba_tensor *filled(const char *name, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_tensor *made = tensor(name, dtype, rank, shape);
+    for (int64_t i = 0; i < samba_tensor_numel(made); i++) {
+        char *at = (char *)samba_tensor_data(made) + (size_t)i * samba_dtype_size(dtype);
+        if (dtype == SAMBA_INT8 || dtype == SAMBA_UINT8)
+            *at = (char)next_random();
+        else
+            samba_store_double(dtype, at, (double)drawn());
+    }
+    return made;
+}
+
+typedef struct layer {
+    layer_form form;
+    int64_t m, n, k;
+    samba_tensor *inputs[3];
+    int count;
+} layer;
+
+static layer make_layer(layer_form form, int64_t m, int64_t n, int64_t k)
+{
+    const bool turned = form == FLOAT_TURNED || form == BFLOAT_TURNED;
+    layer l = {.form = form, .m = m, .n = n, .k = k, .count = form == EIGHT || form == FOUR ? 3 : 2};
+    l.inputs[0] = filled("x", SAMBA_FLOAT32, 2, (int64_t[]){m, k});
+    if (form == FOUR) {
+        l.inputs[1] = filled("w", SAMBA_UINT8, 3, (int64_t[]){n, k / 32, 16});
+        l.inputs[2] = filled("s", SAMBA_FLOAT16, 3, (int64_t[]){n, k / 32, 1});
+        return l;
+    }
+    const samba_dtype dtype = form == EIGHT ? SAMBA_INT8 : form >= BFLOAT ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
+    l.inputs[1] = filled("w", dtype, 2, (int64_t[]){turned ? k : n, turned ? n : k});
+    if (form == EIGHT)
+        l.inputs[2] = filled("s", SAMBA_FLOAT32, 2, (int64_t[]){n, 1});
+    return l;
+}
+
+static samba_tensor *run(const layer *l, const samba_function_options *options)
+{
+    OWN_GRAPH *g;
+    samba_function *made;
+    samba_value value[3] = {{0}};
+    samba_tensor *y = tensor("y", SAMBA_FLOAT32, SIZES(l->m, l->n));
+    need(samba_graph_new(context, "layer", &g));
+    for (int i = 0; i < l->count; i++) {
+        need(samba_graph_add_input(g, l->inputs[i]));
+        value[i] = samba_input(g, samba_tensor_name(l->inputs[i]));
+    }
+    const bool turned = l->form == FLOAT_TURNED || l->form == BFLOAT_TURNED;
+    samba_output(g, "y", samba_stored_linear(value[0], value[1], value[2], turned));
+    need(samba_function_new(context, g, options, &made));
+    need(samba_function_run(made, (samba_tensor **)(uintptr_t)l->inputs, &y));
+    samba_function_free(made);
+    return y;
+}
+
+static void check_layer(const layer *l)
+{
+    OWN_TENSOR *by_reference = run(l, FUNCTION(.reference = true));
+    const float *expected = samba_tensor_data(by_reference);
+    SAMBA_EACH_ISA (isa) {
+        OWN_TENSOR *one = run(l, FUNCTION(.threads = 1, .isa = samba_isa_names[isa]));
+        OWN_TENSOR *two = run(l, FUNCTION(.threads = 2, .isa = samba_isa_names[isa]));
+        const float *given = samba_tensor_data(one);
+        for (int64_t i = 0; i < l->m * l->n; i++) {
+            /* elements up to 2, and of integers up to 127 scales of 2 */
+            const double most = 2 * (l->form == EIGHT ? 256 : l->form == FOUR ? 16 : 2) * (double)l->k;
+            if (!(fabs((double)given[i] - (double)expected[i]) <= most * 3e-7))
+                fail_msg("%s, form %d, %lld x %lld x %lld: element %lld is %.9g, expected %.9g", samba_isa_names[isa], l->form,
+                         (long long)l->m, (long long)l->n, (long long)l->k, (long long)i, (double)given[i], (double)expected[i]);
+        }
+        if (l->m * l->n > 0)
+            assert_memory_equal(given, samba_tensor_data(two), (size_t)(l->m * l->n) * sizeof(float));
+    }
+}
+
+static void free_layer(layer *l)
+{
+    for (int i = 0; i < l->count; i++)
+        samba_tensor_free(l->inputs[i]);
+}
+
+static void check_sizes(layer_form form, int64_t m, int64_t n, int64_t k)
+{
+    layer l = make_layer(form, m, n, form == FOUR ? k / 32 * 32 : k);
+    check_layer(&l);
+    free_layer(&l);
+}
+
+TEST(test_forms)
+{
+    static const int64_t ks[] = {0, 1, 7, 8, 31, 32, 33, 64, 96, 160, 224}, ns[] = {0, 1, 2, 3, 15, 17, 33, 40};
+    seed_anew();
+    for (int f = 0; f < FORMS; f++) {
+        for (int64_t m = 0; m <= 13; m++)
+            check_sizes((layer_form)f, m, ns[next_random() % LENGTH(ns)], ks[next_random() % LENGTH(ks)]);
+        for (int i = 0; i < LENGTH(ks); i++)
+            check_sizes((layer_form)f, 1 + (int64_t)(next_random() % 5), 1 + (int64_t)(next_random() % 20), ks[i]);
+        for (int i = 0; i < LENGTH(ns); i++)
+            check_sizes((layer_form)f, 1 + (int64_t)(next_random() % 20), ns[i], ks[next_random() % LENGTH(ks)]);
+        check_sizes((layer_form)f, 19, 70, 544); /* more than a step of k */
+        check_sizes((layer_form)f, 33, 37, 1060);
+        check_sizes((layer_form)f, 3, 700, 576);
+    }
+}
+
+/* ---- a row among others ---- */
+
+TEST(test_rows_alone)
+{
+    enum { M = 12, N = 37, K = 96 };
+    seed_anew();
+    for (int f = 0; f < FORMS; f++) {
+        layer all = make_layer((layer_form)f, M, N, K);
+        SAMBA_EACH_ISA (isa) {
+            OWN_TENSOR *together = run(&all, FUNCTION(.threads = 1, .isa = samba_isa_names[isa]));
+            for (int64_t i = 0; i < M; i++) {
+                layer one = all;
+                one.m = 1;
+                one.inputs[0] = tensor("x", SAMBA_FLOAT32, SIZES(1, K));
+                memcpy(samba_tensor_data(one.inputs[0]), (const float *)samba_tensor_data(all.inputs[0]) + i * K,
+                       K * sizeof(float));
+                OWN_TENSOR *alone = run(&one, FUNCTION(.threads = 2, .isa = samba_isa_names[isa]));
+                assert_memory_equal(samba_tensor_data(alone), (const float *)samba_tensor_data(together) + i * N,
+                                    N * sizeof(float));
+                samba_tensor_free(one.inputs[0]);
+            }
+        }
+        free_layer(&all);
+    }
+}
+
+TEST_MAIN(test_forms, test_rows_alone)
