@@ -27,14 +27,14 @@ void samba_work_free(samba_work *work)
     samba_ids_free(context, &work->wrapped);
     samba_chars_free(context, &work->mended);
     samba_chars_free(context, &work->word);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         samba_chars_free(context, &work->normal[i]);
-        samba_chars_free(context, &work->pieces[i].text);
-        samba_free(context, work->pieces[i].ends, (size_t)work->pieces[i].room * sizeof *work->pieces[i].ends);
-    }
     for (int i = 0; i < SAMBA_MOST_STEPS; i++) {
         samba_chars_free(context, &work->steps[i]);
         samba_chars_free(context, &work->spaced[i]);
+        samba_chars_free(context, &work->stages[i].held);
+        samba_chars_free(context, &work->stages[i].made);
+        samba_chars_free(context, &work->stages[i].before);
     }
     if (work->cells)
         samba_free(context, work->cells, sizeof *work->cells * SAMBA_CELLS);

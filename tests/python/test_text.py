@@ -204,9 +204,7 @@ def test_drawn(number):
         if decoded is None:
             continue
         assert ours.decode(ids, skip) == decoded, (where, ids)
-        parts = ours.stream(ids, skip)
-        if "\ufffd" not in decoded:  # broken runs of byte tokens: decode marks all bytes of a run, a stream those that are broken
-            assert "".join(parts) == decoded, (where, ids)
+        assert "".join(ours.stream(ids, skip)) == decoded, (where, ids)
 
 
 def test_sentencepiece(tmp_path):
