@@ -281,7 +281,7 @@ typedef struct samba_added {
     bool special, normalized, single_word, lstrip, rstrip;
 } samba_added;
 
-typedef struct samba_around { /* a post-processor: tokens before and behind */
+typedef struct samba_around { /* the post-processor: tokens before and behind */
     int32_t *before, *behind;
     int64_t before_count, behind_count;
 } samba_around;
@@ -296,8 +296,7 @@ struct samba_tokenizer {
     samba_wordpiece wordpiece;
     samba_text_steps normalizer, splitter, decoder;
     bool has_decoder;
-    samba_around around[SAMBA_MOST_STEPS];
-    int around_count;
+    samba_around around;
     samba_added *added; /* in the order of the file, each text once */
     int64_t added_count;
     samba_vocab added_vocab, added_shown;   /* as the file spells them; as the normalizer does, which is how they are decoded */
