@@ -135,7 +135,7 @@ samba_status samba_added_cut(samba_work *work, const samba_trie *trie, samba_str
             SAMBA_TRY(found(work, -1, samba_str_of(text.data + done, begin - done), zero > done ? zero - done : 0));
         if (begin < end)
             SAMBA_TRY(found(work, added->id, samba_str_of(text.data + begin, 0), 0));
-        done = end > done ? end : done;
+        done = end;
     }
     if (done < text.size)
         SAMBA_TRY(found(work, -1, samba_str_of(text.data + done, text.size - done), zero > done ? zero - done : 0));

@@ -2,7 +2,7 @@
  *
  * The post-processor of tokenizer.json: which ids stand before and behind those of one text. Its parts work on a list of
  * encodings, at first the text alone. A template makes one of each of its pieces, and of two encodings it takes the template for
- * pairs; Bert's and Roberta's put "cls" before all and "sep" behind each, and leave one. Here an encoding is a row of ids with a
+ * pairs; Bert's and Roberta's put "cls" before all and "sep" behind each. Here an encoding is a row of ids with a
  * mark for the text, and all are done once, when the file is read. */
 #include "text/read.h"
 
@@ -43,7 +43,9 @@ static samba_status read_pair(around_reader *a, const char *where, const json_t 
     SAMBA_TRY(put(a, first));
     for (int64_t i = 0; i < a->rows.count; i++) {
         const int32_t id = a->rows.data[i];
-        SAMBA_TRY(put(a, id == BREAK ? last : id));
+        if (id == BREAK)
+            SAMBA_TRY(put(a, last));
+        SAMBA_TRY(put(a, id));
         if (id == BREAK && twice)
             SAMBA_TRY(put(a, last));
     }

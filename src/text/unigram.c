@@ -69,9 +69,9 @@ samba_status samba_unigram_ids(samba_work *work, samba_str piece)
             const int32_t word = u->trie.values[node];
             if (word < 0)
                 continue;
-            const double score = so_far + u->scores[word];
+            const double exact = so_far + u->scores[word], score = u->single ? (double)(float)exact : exact;
             if (nodes[end].from < 0 || score > nodes[end].score)
-                nodes[end] = (samba_best){u->single ? (double)(float)score : score, (int32_t)at, word};
+                nodes[end] = (samba_best){score, (int32_t)at, word};
             alone |= end - at == size;
         }
         if (!alone) {
