@@ -6,16 +6,43 @@
 
 #include "base/null.h"
 
-const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id)
+static const samba_word *find_word(const samba_tokenizer *tokenizer, int32_t id)
 {
     const samba_word *word = samba_vocab_word(&tokenizer->added_shown, id);
     return word ? word : samba_vocab_word(&tokenizer->vocab, id);
 }
 
-static bool is_special(const samba_tokenizer *tokenizer, const samba_word *word)
+static bool find_special(const samba_tokenizer *tokenizer, const samba_word *word)
 {
     const samba_word *added = samba_vocab_find(&tokenizer->added_vocab, word->text, word->size);
     return added && tokenizer->added[added - tokenizer->added_vocab.words].special;
+}
+
+samba_status samba_decode_index(samba_tokenizer *t)
+{
+    const samba_vocab *const all[] = {&t->vocab, &t->added_shown};
+    const int64_t most = 2 * t->size + 1024; /* ids may leave gaps; those that are greater are looked for each time */
+    int64_t count = 0;
+    for (int i = 0; i < SAMBA_COUNT(all); i++)
+        for (int64_t k = 0; k < all[i]->count; k++)
+            count = all[i]->words[k].id >= count && all[i]->words[k].id < most ? all[i]->words[k].id + 1 : count;
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->shown, count + 1));
+    for (int64_t i = 0; i < count; i++) {
+        t->shown[i].word = find_word(t, (int32_t)i);
+        t->shown[i].special = t->shown[i].word && find_special(t, t->shown[i].word);
+    }
+    t->shown_count = count;
+    return SAMBA_OK;
+}
+
+const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && id < tokenizer->shown_count ? tokenizer->shown[id].word : find_word(tokenizer, id);
+}
+
+static bool is_special(const samba_tokenizer *tokenizer, const samba_word *word, int32_t id)
+{
+    return id >= 0 && id < tokenizer->shown_count ? tokenizer->shown[id].special : find_special(tokenizer, word);
 }
 
 void samba_decode_begin(samba_work *work, size_t size)
@@ -36,7 +63,7 @@ samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, 
     const samba_tokenizer *t = work->tokenizer;
     samba_stages line = {work, work->stages, to};
     const samba_word *word = samba_tokenizer_word(t, id);
-    if (!word || (skip_special && is_special(t, word)))
+    if (!word || (skip_special && is_special(t, word, id)))
         return SAMBA_OK;
     if (t->control && word->id == t->surface.id)
         word = &t->surface;

@@ -286,6 +286,11 @@ typedef struct samba_around { /* the post-processor: tokens before and behind */
     int64_t before_count, behind_count;
 } samba_around;
 
+typedef struct samba_dense {
+    const samba_word *word; /* NULL: there is none */
+    bool special;
+} samba_dense;
+
 struct samba_tokenizer {
     samba_context *context;
     samba_arena arena;
@@ -307,6 +312,8 @@ struct samba_tokenizer {
     uint8_t *control, *types; /* SentencePiece: whether an id is never text, its type; NULL: all else */
     samba_trie defined;       /* its user-defined symbols */
     samba_word surface;       /* what its unknown token decodes to */
+    samba_dense *shown;       /* decode.c: by id, for most ids */
+    int64_t shown_count;
     samba_regex *regexes;     /* all, to be freed */
 };
 
@@ -399,6 +406,7 @@ samba_status samba_added_index(samba_tokenizer *tokenizer);
 typedef samba_status samba_added_found(samba_work *work, int32_t id, samba_str text, size_t zero);
 samba_status samba_added_cut(samba_work *work, const samba_trie *trie, samba_str text, size_t zero, samba_added_found *found);
 
+samba_status samba_decode_index(samba_tokenizer *tokenizer); /* decode.c, once, behind the last token */
 /* decode.c: the text of tokens, id by id: what is told for good is added to the text, the rest at the end. */
 void samba_decode_begin(samba_work *work, size_t size); /* of so many bytes of tokens, as far as is known */
 samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to);
