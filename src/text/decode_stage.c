@@ -171,7 +171,8 @@ static samba_status byte_level(samba_stages *line, int stage, samba_str text)
 
 /* ---- steps that go by parts ---- */
 /* U+2581 as a space, but for those that the normalizer has put before the text. */
-static samba_status sentencepiece(samba_stages *line, int stage, const samba_text_step *step, samba_str text, bool begin, bool end)
+static samba_status sentencepiece(samba_stages *line, int stage, const samba_text_step *step, samba_str text, bool begin,
+                                  bool end)
 {
     samba_stage *s = &line->stages[stage];
     const samba_str mark = samba_str_of("\xe2\x96\x81", 3);
@@ -195,7 +196,8 @@ static samba_status metaspace(samba_stages *line, int stage, const samba_text_st
 {
     samba_stage *s = &line->stages[stage];
     s->made.size = 0;
-    SAMBA_TRY(add_replaced(line->work->context, text, step->text, !s->past && step->prepend != SAMBA_NEVER ? none : space, &s->made));
+    SAMBA_TRY(
+        add_replaced(line->work->context, text, step->text, !s->past && step->prepend != SAMBA_NEVER ? none : space, &s->made));
     s->past |= end;
     return give(line, stage, samba_chars_view(&s->made), end);
 }

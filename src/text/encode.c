@@ -127,8 +127,7 @@ static samba_status wrap(samba_work *work, const samba_around *around)
     if (from->count > 0)
         memcpy(to->data + around->before_count, from->data, (size_t)from->count * sizeof *to->data);
     if (around->behind_count > 0)
-        memcpy(to->data + around->before_count + from->count, around->behind,
-               (size_t)around->behind_count * sizeof *to->data);
+        memcpy(to->data + around->before_count + from->count, around->behind, (size_t)around->behind_count * sizeof *to->data);
     to->count = count;
     const samba_ids kept = *from;
     *from = *to;

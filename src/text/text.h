@@ -314,7 +314,7 @@ struct samba_tokenizer {
     samba_word surface;       /* what its unknown token decodes to */
     samba_dense *shown;       /* decode.c: by id, for most ids */
     int64_t shown_count;
-    samba_regex *regexes;     /* all, to be freed */
+    samba_regex *regexes; /* all, to be freed */
 };
 
 /* ---- a call's or encoder's memory (encode.c) ---- */
@@ -336,7 +336,7 @@ typedef struct samba_best {
     double score;
     int32_t from, word; /* from -1: not reached */
 } samba_best;
-typedef struct samba_stage { /* a step of the decoder at work: decode_stage.c */
+typedef struct samba_stage {        /* a step of the decoder at work: decode_stage.c */
     samba_chars held, made, before; /* a piece of which parts have come; what goes to the next stage or waits for more; a token */
     int64_t count, run;
     bool open, past, waits; /* a piece has begun; one has come; something waits for what comes next */
