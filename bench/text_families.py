@@ -92,7 +92,8 @@ def main():
     parts = list(text_corpus.pieces(arguments.mb << 20, arguments.seed))
     print(f"{sum(map(len, parts))} bytes in {len(parts)} texts, seed {arguments.seed}", flush=True)
     rng = random.Random(arguments.seed)
-    lines = [line for part in rng.sample(parts[4:], min(40, len(parts) - 4)) for line in part.decode("utf-8", "replace").split("\n")]
+    chosen = rng.sample(parts[4:], min(40, len(parts) - 4))
+    lines = [line for part in chosen for line in part.decode("utf-8", "replace").split("\n")]
     some = [line[:300].replace("\0", "") for line in rng.sample(lines, min(6000, len(lines)))]
     families = text_families.load(arguments.folder) if arguments.folder else text_trained.trained(some)
     for name, data, theirs in families:

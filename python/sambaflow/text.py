@@ -65,8 +65,8 @@ def _json_of(value, what):
 
 
 class Tokenizer:
-    """A tokenizer.json, a SentencePiece model, or a folder that has one of them or vocab.json with merges.txt; or `data`, what such
-    a file holds (samba_tokenizer_open). Texts are str, or bytes of which those that are no UTF-8 count as U+FFFD."""
+    """A tokenizer.json, a SentencePiece model, or a folder that has one of them or vocab.json with merges.txt; or `data`, what
+    such a file holds (samba_tokenizer_open). Texts are str, or bytes of which those that are no UTF-8 count as U+FFFD."""
 
     def __init__(self, path=None, *, data=None):
         if (path is None) == (data is None):
@@ -280,8 +280,8 @@ class ChatTemplate:
 
     def render(self, messages, *, add_generation_prompt=False, tools=None, variables=None, now=None):
         """The text of a conversation: a list of messages such as {"role": "user", "content": "Hi"}. `tools`: a list of schemas;
-        `variables`: a dict of further ones; `now`: seconds since 1970 for strftime_now. Its special tokens are in the text: encode
-        it with special=False."""
+        `variables`: a dict of further ones; `now`: seconds since 1970 for strftime_now. Its special tokens are in the text:
+        encode it with special=False."""
         return self._render(messages, False, add_generation_prompt, tools, variables, now)[0].decode("utf-8")
 
     def render_spans(self, messages, *, add_generation_prompt=False, tools=None, variables=None, now=None):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokenizers beside `tokenizers`, which trains those that text_draw.py draws: ids and texts are equal, and so is what the parts of
-a stream are together. SAMBA_TEST_SEED draws the same again, TEXT_DRAWS=5000 many."""
+"""Tokenizers beside `tokenizers`, which trains those that text_draw.py draws: ids and texts are equal, and so is what the parts
+of a stream are together. SAMBA_TEST_SEED draws the same again, TEXT_DRAWS=5000 many."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sambaflow.text beside `tokenizers`: encoding, decoding, streams, special tokens, chat templates, threads, and what is refused."""
+"""sambaflow.text beside `tokenizers`: encoding, decoding, streams, special tokens, chat templates, threads, refusals."""
 
 import json
 import pickle
@@ -35,7 +35,9 @@ def made():
 @pytest.fixture
 def folder(made, tmp_path):
     (tmp_path / "tokenizer.json").write_text(made.to_str())
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>", "chat_template": "{{ messages | length }}"}))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"eos_token": "<|end|>", "chat_template": "{{ messages | length }}"})
+    )
     return tmp_path
 
 

@@ -42,7 +42,7 @@ def files(rng, folder, pattern, most):
 
 
 def pieces(size, seed):
-    """Texts as bytes, `size` in all but for the last's; the first four are one letter, digits, spaces, and no space, 1 MB each."""
+    """Texts as bytes, `size` in all but for the last's; the first four are one letter, digits, spaces, no space, 1 MB each."""
     rng = random.Random(seed)
     million = 1 << 20
     yield b"a" * million

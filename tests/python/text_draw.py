@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokenizers drawn by a random number generator: a model that `tokenizers` trains on drawn text, with normalizers, pre-tokenizers,
-post-processors, decoders and added tokens in any order, and texts to try them with: code, many scripts, emoji, marks, control
+"""Tokenizers drawn by a random number generator: a model that `tokenizers` trains on drawn text, with normalizers,
+pre-tokenizers, post-processors, decoders and added tokens in any order, and texts to try them with: code, many scripts, emoji, marks, control
 characters, broken UTF-8."""
 
 import json
@@ -110,11 +110,17 @@ def decoder(draw):
         elif kind == "BPEDecoder":
             told["suffix"] = draw.choice(["</w>", "a", "e ", "##"])
         elif kind == "CTC":
-            told |= {"pad_token": draw.choice(["a", "<pad>", "ll"]), "word_delimiter_token": draw.choice("|e▁"), "cleanup": coin()}
+            told |= {
+                "pad_token": draw.choice(["a", "<pad>", "ll"]),
+                "word_delimiter_token": draw.choice("|e▁"),
+                "cleanup": coin(),
+            }
         elif kind == "Strip":
             told |= {"content": draw.choice(" ▁aĠ"), "start": draw.randint(0, 2), "stop": draw.randint(0, 2)}
         elif kind == "Replace":
-            pattern = {"Regex": draw.choice(PATTERNS)} if coin() else {"String": draw.choice(["▁", "a", "ab", "the", "ll", "  ", "é"])}
+            pattern = (
+                {"Regex": draw.choice(PATTERNS)} if coin() else {"String": draw.choice(["▁", "a", "ab", "the", "ll", "  ", "é"])}
+            )
             told |= {"pattern": pattern, "content": draw.choice(["", " ", "x", "aa"])}
         return told
 
@@ -124,7 +130,9 @@ def decoder(draw):
     ]
     if draw.random() < 0.15:
         return None
-    parts = draw.choice(usual) + ([one()] if coin() else []) if draw.random() < 0.25 else [one() for _ in range(draw.randint(1, 5))]
+    parts = (
+        draw.choice(usual) + ([one()] if coin() else []) if draw.random() < 0.25 else [one() for _ in range(draw.randint(1, 5))]
+    )
     if len(parts) > 2 and draw.random() < 0.2:
         parts[1:] = [{"type": "Sequence", "decoders": parts[1:]}]
     return parts[0] if len(parts) == 1 else {"type": "Sequence", "decoders": parts}
@@ -134,7 +142,11 @@ def around(draw, ids):
     """A post-processor's JSON, of <s> and </s>; None: none."""
 
     def piece(word):
-        return {"Sequence": {"id": "A", "type_id": 0}} if word == "$" else {"SpecialToken": {"id": word, "type_id": draw.randint(0, 1)}}
+        return (
+            {"Sequence": {"id": "A", "type_id": 0}}
+            if word == "$"
+            else {"SpecialToken": {"id": word, "type_id": draw.randint(0, 1)}}
+        )
 
     def one():
         kind = draw.choice(["BertProcessing", "RobertaProcessing", "TemplateProcessing", "TemplateProcessing", "ByteLevel"])
@@ -175,7 +187,11 @@ def model(draw):
         made = models.WordPiece(
             unk_token="<unk>", max_input_chars_per_word=draw.choice([1, 10, 100]), continuing_subword_prefix=prefix
         )
-        return kind, made, trainers.WordPieceTrainer(vocab_size=600, limit_alphabet=300, continuing_subword_prefix=prefix, **common)
+        return (
+            kind,
+            made,
+            trainers.WordPieceTrainer(vocab_size=600, limit_alphabet=300, continuing_subword_prefix=prefix, **common),
+        )
     return kind, models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer(vocab_size=500, **common)
 
 

@@ -76,10 +76,15 @@ def trained(texts):
     albert = [N.Replace("``", '"'), N.Replace("''", '"'), N.NFKD(), N.StripAccents(), N.Lowercase(), N.Precompiled(table)]
     albert += [N.Replace(Regex(" {2,}"), " ")]
     made["ALBERT"] = build(*unigram(texts), texts, N.Sequence(albert), mark, None, D.Metaspace())
-    told = json.loads(build(*unigram(texts), texts, N.Sequence([N.Nmt(), N.NFKC(), N.Strip()]), P.UnicodeScripts(), None, D.Fuse()))
+    told = json.loads(
+        build(*unigram(texts), texts, N.Sequence([N.Nmt(), N.NFKC(), N.Strip()]), P.UnicodeScripts(), None, D.Fuse())
+    )
     first = len(told["model"]["vocab"])
     told["model"]["vocab"] += [[byte, -20.0 - i / 100] for i, byte in enumerate(BYTES)]
-    told["model"]["byte_fallback"], told["decoder"] = True, {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+    told["model"]["byte_fallback"], told["decoder"] = (
+        True,
+        {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+    )
     assert first > 100
     made["Unigram with bytes"] = json.dumps(told)
     gemma = D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse()])
@@ -95,7 +100,9 @@ def trained(texts):
         D.ByteLevel(), neox,
     )  # fmt: skip
     falcon = [P.Punctuation("contiguous"), P.ByteLevel(False), P.Digits(False), P.Split(Regex("[0-9][0-9][0-9]"), "isolated")]
-    made["Falcon"] = build(models.BPE(), bpe(8000, ["<|endoftext|>"], **level), texts, None, P.Sequence(falcon), None, D.ByteLevel())
+    made["Falcon"] = build(
+        models.BPE(), bpe(8000, ["<|endoftext|>"], **level), texts, None, P.Sequence(falcon), None, D.ByteLevel()
+    )
     coder = P.Sequence([P.Digits(True), P.ByteLevel(True)])
     made["StarCoder"] = build(models.BPE(), bpe(8000, ["<fim_prefix>"], **level), texts, None, coder, None, D.ByteLevel())
     made["RoBERTa"] = build(
