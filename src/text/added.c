@@ -2,8 +2,8 @@
  *
  * Added tokens in a text: found from left to right, the longest that begins at a place, before anything else looks at the text.
  * Those that are "normalized" are looked for in the text between the others once that is normalized, spelled as the normalizer
- * spells them. A token may take the spaces beside it, or want no word beside it. One of which the normalizer leaves nothing is found
- * between any two characters, and cuts there. */
+ * spells them. A token may take the spaces beside it, or want no word beside it. One of which the normalizer leaves nothing is
+ * found between any two characters, and cuts there. */
 #include "text/text.h"
 
 static samba_status add(samba_tokenizer *t, samba_work *work, int64_t i)

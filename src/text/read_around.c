@@ -34,7 +34,7 @@ static samba_status read_id(const samba_reader *r, const char *where, const json
     return SAMBA_OK;
 }
 
-/* BertProcessing and RobertaProcessing: "cls" before, "sep" behind, each a text and its id; Roberta's has two between encodings. */
+/* BertProcessing and RobertaProcessing: "cls" before, "sep" behind, each a text and its id; Roberta's has two of it between. */
 static samba_status read_pair(around_reader *a, const char *where, const json_t *object, bool twice)
 {
     int32_t first = 0, last = 0;

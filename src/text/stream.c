@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding id by id: what the decoder's stages (decode_stage.c) tell for good, as it comes. They hand on whole characters only. */
+ * Decoding id by id: what the decoder's stages (decode_stage.c) tell for good. They hand on whole characters only. */
 #include "text/text.h"
 
 #include "base/null.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokenizers drawn by a random number generator: a model that `tokenizers` trains on drawn text, with normalizers,
-pre-tokenizers, post-processors, decoders and added tokens in any order, and texts to try them with: code, many scripts, emoji, marks, control
-characters, broken UTF-8."""
+pre-tokenizers, post-processors, decoders and added tokens in any order, and texts to try them with: code, many scripts, emoji,
+marks, control characters, broken UTF-8."""
 
 import json
 
