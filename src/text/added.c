@@ -2,7 +2,8 @@
  *
  * Added tokens in a text: found from left to right, the longest that begins at a place, before anything else looks at the text.
  * Those that are "normalized" are looked for in the text between the others once that is normalized, spelled as the normalizer
- * spells them. A token may take the spaces beside it, or want no word beside it. */
+ * spells them. A token may take the spaces beside it, or want no word beside it. One of which the normalizer leaves nothing is
+ * found between any two characters, and cuts there. */
 #include "text/text.h"
 
 static samba_status add(samba_tokenizer *t, samba_work *work, int64_t i)
@@ -13,8 +14,6 @@ static samba_status add(samba_tokenizer *t, samba_work *work, int64_t i)
     if (added->normalized)
         SAMBA_TRY(samba_normal_text(work, &t->normalizer, text, &text, &zero));
     samba_vocab_add(&t->added_shown, text.data, text.size, added->id);
-    if (text.size == 0)
-        return SAMBA_OK;
     samba_trie_add(added->normalized ? &t->added_normalized : &t->added_raw, text, (int32_t)i, false);
     t->any_raw |= !added->normalized;
     t->any_normalized |= added->normalized;
@@ -110,15 +109,17 @@ static int32_t longest(const samba_trie *trie, samba_str text, size_t at, size_t
 
 samba_status samba_added_cut(samba_work *work, const samba_trie *trie, samba_str text, size_t zero, samba_added_found *found)
 {
-    size_t done = 0;
-    for (size_t at = 0; at < text.size;) {
+    const int32_t empty = trie->values[1]; /* of a token that the normalizer leaves nothing of: it is found everywhere */
+    size_t done = 0, last = SIZE_MAX;
+    for (size_t at = 0; at < text.size || (at == text.size && empty >= 0);) {
         size_t begin = at, end = at;
-        const int32_t which = trie->begins[(uint8_t)text.data[at]] ? longest(trie, text, at, &end) : -1;
-        if (which < 0) {
-            at++;
+        int32_t which = at < text.size && trie->begins[(uint8_t)text.data[at]] ? longest(trie, text, at, &end) : -1;
+        if (which < 0 && (empty < 0 || at == last)) {
+            at += empty < 0 || at == text.size ? 1 : (size_t)samba_utf8_size(text.data[at]);
             continue;
         }
-        at = end;
+        which = which < 0 ? empty : which;
+        at = last = end;
         const samba_added *added = &work->tokenizer->added[which];
         if (added->single_word && (word_before(text, begin) || word_behind(text, end)))
             continue;
@@ -128,11 +129,12 @@ samba_status samba_added_cut(samba_work *work, const samba_trie *trie, samba_str
         }
         if (added->rstrip)
             end = spaces_behind(text, end);
-        if (end <= begin) /* all of it are spaces that the token before has taken */
+        if (end <= begin && which != empty) /* all of it are spaces that the token before has taken */
             continue;
         if (done < begin)
             SAMBA_TRY(found(work, -1, samba_str_of(text.data + done, begin - done), zero > done ? zero - done : 0));
-        SAMBA_TRY(found(work, added->id, samba_str_of(text.data + begin, 0), 0));
+        if (begin < end)
+            SAMBA_TRY(found(work, added->id, samba_str_of(text.data + begin, 0), 0));
         done = end;
     }
     if (done < text.size)

@@ -27,14 +27,14 @@ void samba_work_free(samba_work *work)
     samba_ids_free(context, &work->wrapped);
     samba_chars_free(context, &work->mended);
     samba_chars_free(context, &work->word);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         samba_chars_free(context, &work->normal[i]);
-        samba_chars_free(context, &work->pieces[i].text);
-        samba_free(context, work->pieces[i].ends, (size_t)work->pieces[i].room * sizeof *work->pieces[i].ends);
-    }
     for (int i = 0; i < SAMBA_MOST_STEPS; i++) {
         samba_chars_free(context, &work->steps[i]);
         samba_chars_free(context, &work->spaced[i]);
+        samba_chars_free(context, &work->stages[i].held);
+        samba_chars_free(context, &work->stages[i].made);
+        samba_chars_free(context, &work->stages[i].before);
     }
     if (work->cells)
         samba_free(context, work->cells, sizeof *work->cells * SAMBA_CELLS);
@@ -122,10 +122,12 @@ static samba_status wrap(samba_work *work, const samba_around *around)
     samba_ids *from = &work->ids, *to = &work->wrapped;
     const int64_t count = from->count + around->before_count + around->behind_count;
     SAMBA_TRY(SAMBA_GROW(context, to->data, to->capacity, count));
-    memcpy(to->data, around->before, (size_t)around->before_count * sizeof *to->data);
+    if (around->before_count > 0)
+        memcpy(to->data, around->before, (size_t)around->before_count * sizeof *to->data);
     if (from->count > 0)
         memcpy(to->data + around->before_count, from->data, (size_t)from->count * sizeof *to->data);
-    memcpy(to->data + around->before_count + from->count, around->behind, (size_t)around->behind_count * sizeof *to->data);
+    if (around->behind_count > 0)
+        memcpy(to->data + around->before_count + from->count, around->behind, (size_t)around->behind_count * sizeof *to->data);
     to->count = count;
     const samba_ids kept = *from;
     *from = *to;
@@ -146,10 +148,7 @@ samba_status samba_work_encode(samba_work *work, samba_str text, bool special)
         samba_matcher_begin(work->matcher, text.size);
     if (text.size > 0)
         SAMBA_TRY(t->any_raw ? samba_added_cut(work, &t->added_raw, text, 1, found_raw) : found_raw(work, -1, text, 1));
-    for (int i = 0; special && i < t->around_count; i++)
-        if (t->around[i].before_count + t->around[i].behind_count > 0)
-            SAMBA_TRY(wrap(work, &t->around[i]));
-    return SAMBA_OK;
+    return special && t->around.before_count + t->around.behind_count > 0 ? wrap(work, &t->around) : SAMBA_OK;
 }
 
 /* ---- the public functions ---- */

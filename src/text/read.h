@@ -36,8 +36,11 @@ samba_status samba_read_merges(const samba_reader *r, int64_t count, const samba
 samba_status samba_read_merge_list(const samba_reader *r, const json_t *merges);
 samba_status samba_read_merge_lines(const samba_reader *r, const char *text, size_t size); /* merges.txt */
 samba_status samba_read_vocab(const samba_reader *r, const char *where, const json_t *object);
-samba_status samba_read_byte_tokens(const samba_reader *r, int32_t bytes[256]);     /* <0x00> and its like in the vocabulary */
-samba_status samba_read_chars(const samba_reader *r);                               /* BPE's table of short characters */
+samba_status samba_read_byte_tokens(const samba_reader *r, int32_t bytes[256]); /* <0x00> and its like in the vocabulary */
+samba_status samba_read_chars(const samba_reader *r);                           /* BPE's table of short characters */
+/* Whether U+2581 is a token, and none has one behind another character: then words that begin with it are pieces of their own,
+ * whose ids are those that they have in the whole text. Needs the vocabulary and the rest of a BPE model. */
+bool samba_read_apart(const samba_tokenizer *tokenizer);
 samba_status samba_read_normalizer(const samba_reader *r, const json_t *component); /* read_normalizer.c */
 samba_status samba_read_splitter(const samba_reader *r, const json_t *component);   /* read_splitter.c */
 samba_status samba_read_decoder(const samba_reader *r, const json_t *component);    /* read_decoder.c */

@@ -44,7 +44,8 @@ samba_status samba_add_tokens(const samba_reader *r, const samba_added *tokens, 
         samba_vocab_add(&t->added_vocab, t->added[i].text.data, t->added[i].text.size, t->added[i].id);
     SAMBA_TRY(samba_vocab_index(r->arena, &t->added_vocab));
     t->size = t->vocab.count + outside;
-    return samba_added_index(t);
+    SAMBA_TRY(samba_added_index(t));
+    return samba_decode_index(t);
 }
 
 samba_status samba_read_added(const samba_reader *r, const json_t *list)

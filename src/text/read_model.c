@@ -48,9 +48,7 @@ samba_status samba_read_chars(const samba_reader *r)
     return samba_read_byte_tokens(r, bpe->bytes);
 }
 
-/* Whether U+2581 is a token, and none has one behind another character: then words that begin with it are pieces of their own,
- * whose ids are those that they have in the whole text. */
-static bool words_are_apart(const samba_tokenizer *t)
+bool samba_read_apart(const samba_tokenizer *t)
 {
     static const char mark[] = "\xe2\x96\x81";
     if (t->bpe.unknown < 0 || t->bpe.prefix.size || t->bpe.suffix.size || t->bpe.ignore_merges ||
@@ -83,7 +81,7 @@ static samba_status read_bpe(const samba_reader *r, const json_t *model)
     SAMBA_TRY(samba_read_bool(r, "model BPE", model, "ignore_merges", &bpe->ignore_merges));
     SAMBA_TRY(samba_read_chars(r));
     bpe->unknown = unknown.data ? samba_vocab_id(&r->tokenizer->vocab, unknown.data, unknown.size) : -1;
-    bpe->apart = words_are_apart(r->tokenizer);
+    bpe->apart = samba_read_apart(r->tokenizer);
     bpe->unknown_text = unknown.data && bpe->unknown < 0 ? unknown.data : NULL;
     return samba_read_merge_list(r, json_object_get(model, "merges"));
 }

@@ -160,6 +160,8 @@ static samba_status read_bpe(const samba_reader *r, const Samba__Piece__Model *m
     bpe->by_score = true;
     bpe->unknown = unknown;
     bpe->byte_fallback = bytes;
+    const int32_t mark = samba_vocab_id(&r->tokenizer->vocab, SPACE, 3);
+    bpe->apart = mark >= 0 && is_text(r->tokenizer->types[mark]) && samba_read_apart(r->tokenizer);
     return samba_read_byte_tokens(r, bpe->bytes);
 }
 

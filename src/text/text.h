@@ -281,10 +281,15 @@ typedef struct samba_added {
     bool special, normalized, single_word, lstrip, rstrip;
 } samba_added;
 
-typedef struct samba_around { /* a post-processor: tokens before and behind */
+typedef struct samba_around { /* the post-processor: tokens before and behind */
     int32_t *before, *behind;
     int64_t before_count, behind_count;
 } samba_around;
+
+typedef struct samba_dense {
+    const samba_word *word; /* NULL: there is none */
+    bool special;
+} samba_dense;
 
 struct samba_tokenizer {
     samba_context *context;
@@ -296,8 +301,7 @@ struct samba_tokenizer {
     samba_wordpiece wordpiece;
     samba_text_steps normalizer, splitter, decoder;
     bool has_decoder;
-    samba_around around[SAMBA_MOST_STEPS];
-    int around_count;
+    samba_around around;
     samba_added *added; /* in the order of the file, each text once */
     int64_t added_count;
     samba_vocab added_vocab, added_shown;   /* as the file spells them; as the normalizer does, which is how they are decoded */
@@ -308,7 +312,9 @@ struct samba_tokenizer {
     uint8_t *control, *types; /* SentencePiece: whether an id is never text, its type; NULL: all else */
     samba_trie defined;       /* its user-defined symbols */
     samba_word surface;       /* what its unknown token decodes to */
-    samba_regex *regexes;     /* all, to be freed */
+    samba_dense *shown;       /* decode.c: by id, for most ids */
+    int64_t shown_count;
+    samba_regex *regexes; /* all, to be freed */
 };
 
 /* ---- a call's or encoder's memory (encode.c) ---- */
@@ -330,10 +336,11 @@ typedef struct samba_best {
     double score;
     int32_t from, word; /* from -1: not reached */
 } samba_best;
-typedef struct samba_pieces { /* texts one behind the other */
-    samba_chars text;
-    int64_t *ends, count, room;
-} samba_pieces;
+typedef struct samba_stage {        /* a step of the decoder at work: decode_stage.c */
+    samba_chars held, made, before; /* a piece of which parts have come; what goes to the next stage or waits for more; a token */
+    int64_t count, run;
+    bool open, past, waits; /* a piece has begun; one has come; something waits for what comes next */
+} samba_stage;
 typedef struct samba_work {
     samba_context *context;
     const samba_tokenizer *tokenizer;
@@ -346,7 +353,8 @@ typedef struct samba_work {
     samba_best *nodes;
     int32_t *codes;
     int64_t symbol_room, offer_room, offer_count, node_room, code_room;
-    samba_pieces pieces[2]; /* decode.c */
+    samba_stage stages[SAMBA_MOST_STEPS];
+    bool joined; /* decode.c: a token has come, of a tokenizer without a decoder */
 } samba_work;
 enum { SAMBA_CELLS = 1 << 15 };
 samba_status samba_work_init(samba_work *work, samba_context *context, const samba_tokenizer *tokenizer, bool cache);
@@ -398,9 +406,19 @@ samba_status samba_added_index(samba_tokenizer *tokenizer);
 typedef samba_status samba_added_found(samba_work *work, int32_t id, samba_str text, size_t zero);
 samba_status samba_added_cut(samba_work *work, const samba_trie *trie, samba_str text, size_t zero, samba_added_found *found);
 
-/* decode.c: the text of tokens. `raw`: bytes that are no characters stay as they are, for stream.c. */
-samba_status samba_decode(samba_work *work, const int32_t *ids, int64_t count, bool skip_special, bool raw, samba_chars *to);
-bool samba_decode_skips(const samba_tokenizer *tokenizer, const samba_word *word, bool skip_special);
+samba_status samba_decode_index(samba_tokenizer *tokenizer); /* decode.c, once, behind the last token */
+/* decode.c: the text of tokens, id by id: what is told for good is added to the text, the rest at the end. */
+void samba_decode_begin(samba_work *work, size_t size); /* of so many bytes of tokens, as far as is known */
+samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to);
+samba_status samba_decode_end(samba_work *work, samba_chars *to);
 const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id); /* added ones first; NULL: none */
+/* decode_stage.c: a part of a piece, of whole characters, for a stage; `end`: the piece's last. */
+typedef struct samba_stages {
+    samba_work *work;
+    samba_stage *stages;
+    samba_chars *to;
+} samba_stages;
+samba_status samba_stages_push(samba_stages *line, int stage, samba_str text, bool end);
+samba_status samba_stages_end(samba_stages *line);
 
 #endif

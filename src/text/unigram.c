@@ -48,6 +48,17 @@ static samba_status collect(samba_work *work, samba_str piece)
     return SAMBA_OK;
 }
 
+/* SentencePiece's sums are floats, and where they get so low it counts anew, so that they stay precise. */
+static const double LEAST = -100000;
+
+static void rebase(samba_best *nodes, size_t at, size_t far)
+{
+    const float base = (float)nodes[at].score;
+    for (size_t i = at; i <= far; i++)
+        if (i == at || nodes[i].from >= 0)
+            nodes[i].score = (double)((float)nodes[i].score - base);
+}
+
 samba_status samba_unigram_ids(samba_work *work, samba_str piece)
 {
     const samba_unigram *u = &work->tokenizer->unigram;
@@ -57,10 +68,12 @@ samba_status samba_unigram_ids(samba_work *work, samba_str piece)
     samba_best *nodes = work->nodes;
     for (size_t i = 0; i <= piece.size; i++)
         nodes[i] = (samba_best){0, -1, -1};
-    for (size_t at = 0; at < piece.size;) {
+    for (size_t at = 0, far = 0; at < piece.size;) { /* far: the last node that is reached */
         const size_t size = (size_t)samba_utf8_size(piece.data[at]);
-        const double so_far = nodes[at].score;
         bool alone = false;
+        if (u->single && nodes[at].score < LEAST)
+            rebase(nodes, at, far);
+        const double so_far = nodes[at].score;
         uint32_t node = 1;
         for (size_t end = at; end < piece.size;) {
             node = samba_trie_next(&u->trie, node, (uint8_t)piece.data[end++]);
@@ -69,9 +82,10 @@ samba_status samba_unigram_ids(samba_work *work, samba_str piece)
             const int32_t word = u->trie.values[node];
             if (word < 0)
                 continue;
-            const double score = so_far + u->scores[word];
+            const double exact = so_far + u->scores[word], score = u->single ? (double)(float)exact : exact;
             if (nodes[end].from < 0 || score > nodes[end].score)
-                nodes[end] = (samba_best){u->single ? (double)(float)score : score, (int32_t)at, word};
+                nodes[end] = (samba_best){score, (int32_t)at, word};
+            far = end > far ? end : far;
             alone |= end - at == size;
         }
         if (!alone) {
@@ -81,6 +95,7 @@ samba_status samba_unigram_ids(samba_work *work, samba_str piece)
                                   "a character of the text is no token, and the vocabulary has no unk_id for it");
             if (nodes[at + size].from < 0 || score > nodes[at + size].score)
                 nodes[at + size] = (samba_best){score, (int32_t)at, u->unknown};
+            far = at + size > far ? at + size : far;
         }
         at += size;
     }

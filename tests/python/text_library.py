@@ -23,6 +23,7 @@ SIGNATURES = {
     "samba_tokenizer_open_memory": [Pointer, ctypes.c_char_p, Size, Pointer],
     "samba_tokenizer_free": [Pointer],
     "samba_tokenizer_size": [Pointer],
+    "samba_tokenizer_token": [Pointer, ctypes.c_int32],
     "samba_tokenizer_encode": [Pointer, Pointer, ctypes.c_char_p, Size, ctypes.c_bool, Pointer],
     "samba_tokenizer_decode": [Pointer, Pointer, Pointer, Count, ctypes.c_bool, Pointer],
     "samba_token_list_free": [Pointer, Pointer],
@@ -43,6 +44,7 @@ def _load():
         getattr(library, name).argtypes = arguments
     library.samba_error_message.restype = ctypes.c_char_p
     library.samba_tokenizer_size.restype = Count
+    library.samba_tokenizer_token.restype = ctypes.c_char_p
     return library
 
 
@@ -67,6 +69,10 @@ class Tokenizer:
 
     def __len__(self):
         return self.library.samba_tokenizer_size(self.c)
+
+    def token(self, i):
+        found = self.library.samba_tokenizer_token(self.c, i)
+        return None if found is None else found.decode()
 
     def encode(self, text, special):
         found = TokenList()

@@ -160,6 +160,85 @@ TEST(test_stream)
     samba_tokenizer_free(t);
 }
 
+/* The parts of a stream are what decoding at once gives, whatever the decoder's steps, and whole characters. */
+static void check_stream(const char *decoder, int count, const int32_t *ids, const char *const *parts)
+{
+    static const char vocab[] = "{'decoder': %s, 'model': {'type': 'WordLevel', 'vocab': {'<0xC3>': 0, '<0xA9>': 1, 'a': 2, "
+                                "' ': 3, 'b</w>': 4, '\xe2\x96\x81x': 5, ' .': 6, 'a ': 7}}}";
+    char json[1024], all[256] = "";
+    samba_token_text whole;
+    samba_token_stream *stream;
+    const char *text;
+    size_t length;
+    snprintf(json, sizeof json, vocab, decoder);
+    samba_tokenizer *t = opened(json);
+    need(samba_token_stream_new(context, t, true, &stream));
+    for (int i = 0; i <= count; i++) {
+        need(i < count ? samba_token_stream_next(stream, ids[i], &text, &length)
+                       : samba_token_stream_end(stream, &text, &length));
+        assert_string_equal(text, parts[i]);
+        strcat(all, text);
+    }
+    need(samba_tokenizer_decode(context, t, ids, count, true, &whole));
+    assert_string_equal(whole.text, all);
+    samba_token_text_free(context, &whole);
+    samba_token_stream_free(stream);
+    samba_tokenizer_free(t);
+}
+#define PARTS(...)                                                                                                               \
+    (const char *const[]) { __VA_ARGS__ }
+#define STREAM(decoder, ids, ...) check_stream(decoder, ids, PARTS(__VA_ARGS__))
+#define SEQUENCE(parts) "{'type': 'Sequence', 'decoders': [" parts "]}"
+#define BYTES "{'type': 'ByteFallback'}"
+#define FUSE "{'type': 'Fuse'}"
+
+TEST(test_streams_of_chains)
+{
+    STREAM("null", IDS(2, 3, 2), "a", "  ", " a", "");
+    STREAM(BYTES, IDS(0, 1, 2), "", "",
+           "\xc3\xa9"
+           "a",
+           ""); /* a run of bytes may yet be no text */
+    STREAM(BYTES, IDS(0, 1, 1), "", "", "", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+    STREAM(SEQUENCE(BYTES ", " FUSE ", {'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 2}"), IDS(3, 3, 2, 3, 3, 3, 2, 3),
+           "", "", " a", "", "", " ", "  a", "", "");
+    STREAM(SEQUENCE(FUSE ", {'type': 'Replace', 'pattern': {'String': 'a a'}, 'content': '!'}"), IDS(2, 3, 2, 2, 3, 3), "", "",
+           "!", "", "", "a  ", "");
+    STREAM(SEQUENCE(FUSE ", {'type': 'Replace', 'pattern': {'Regex': 'a+'}, 'content': '!'}"), IDS(2, 2, 3), "", "", "", "! ");
+    STREAM("{'type': 'BPEDecoder', 'suffix': '</w>'}", IDS(4, 2, 4), "b", " a", "b", "");
+    STREAM("{'type': 'CTC', 'pad_token': 'a', 'word_delimiter_token': ' ', 'cleanup': false}", IDS(3, 3, 2, 3, 2), " ", "", "",
+           " ", "", "");
+    STREAM("{'type': 'WordPiece', 'prefix': '##', 'cleanup': true}", IDS(2, 6, 2), "a", " .", " a", "");
+    STREAM("{'type': 'Metaspace', 'replacement': '\xe2\x96\x81', 'prepend_scheme': 'first'}", IDS(5, 5), "x", " x", "");
+    STREAM(SEQUENCE(FUSE ", {'type': 'Metaspace', 'replacement': '\xe2\x96\x81', 'prepend_scheme': 'always'}"), IDS(5, 5), "x",
+           "x", "");
+}
+
+/* A template behind a template, and Bert's behind one, are as `tokenizers` has them. */
+TEST(test_around_in_sequence)
+{
+#define CLS "'special_tokens': {'c': {'ids': [1]}}}"
+#define AROUND(parts)                                                                                                            \
+    "{'post_processor': {'type': 'Sequence', 'processors': [" parts                                                              \
+    "]}, 'model': {'type': 'WordLevel', 'vocab': {'a': 0, 'c': 1, 's': 2}, 'unk_token': 'a'}}"
+#define ONE "{'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': 'c'}}, {'Sequence': {'id': 'A'}}], "
+#define TWO "'pair': [{'Sequence': {'id': 'B'}}, {'SpecialToken': {'id': 'c'}}, {'Sequence': {'id': 'A'}}], "
+    check(AROUND(ONE CLS ", {'type': 'BertProcessing', 'cls': ['c', 1], 'sep': ['s', 2]}"), "a", true, IDS(1, 1, 2, 0, 2));
+    check(AROUND(ONE CLS ", {'type': 'RobertaProcessing', 'cls': ['c', 1], 'sep': ['s', 2]}"), "a", true, IDS(1, 1, 2, 2, 0, 2));
+    check(AROUND(ONE CLS ", " ONE TWO CLS), "a", true, IDS(0, 1, 1));
+    samba_tokenizer *t;
+    refuse(open_in(context, AROUND(ONE CLS ", " ONE TWO CLS ", " ONE TWO CLS), &t), SAMBA_ERROR_UNSUPPORTED,
+           "a template behind one of 3 pieces is not supported");
+}
+
+/* A token of which the normalizer leaves nothing cuts between any two characters. */
+TEST(test_empty_token)
+{
+    check("{'normalizer': {'type': 'Strip', 'strip_left': true, 'strip_right': true}, 'added_tokens': [{'id': 3, 'content': ' ', "
+          "'normalized': true}], 'model': {'type': 'WordLevel', 'vocab': {'a': 0, 'b': 1, 'ab': 2}, 'unk_token': 'a'}}",
+          "ab", false, IDS(0, 1));
+}
+
 /* A word that is as long as a text takes time in proportion to it, and gives what the short way gives. */
 TEST(test_long_word)
 {
@@ -354,4 +433,5 @@ TEST(test_no_memory)
 }
 
 TEST_MAIN(test_byte_level, test_wordpiece, test_unigram, test_byte_fallback, test_added_tokens, test_any_bytes, test_stream,
-          test_long_word, test_damaged, test_refused_text, test_gpt2_files, test_threads, test_no_memory)
+          test_streams_of_chains, test_around_in_sequence, test_empty_token, test_long_word, test_damaged, test_refused_text,
+          test_gpt2_files, test_threads, test_no_memory)
