@@ -236,7 +236,8 @@ SAMBA_API samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, sa
 SAMBA_API samba_status samba_lm_adapter_merge(const samba_lm_adapter *adapter, const char *folder);
 
 /* Writes config.json, as it was read but for its dtype, and model.safetensors with the session's parameters, float32; copies
- * the tokenizer's files where there are any. Makes the folder. Each file appears whole or not at all, config.json last. */
+ * the tokenizer's files where there are any. Makes the folder. Each file appears whole or not at all, config.json last of a
+ * folder's. Of a GGUF file the tokenizer is written last: one that nothing here knows is UNSUPPORTED, when all else is saved. */
 SAMBA_API samba_status samba_lm_save(const samba_lm *lm, samba_session *session, const char *folder);
 /* The same of tensors, by the parameters' names; others do not count. NAME: a parameter has none; SHAPE: it has another dtype or
  * shape. */

@@ -7,6 +7,7 @@
 #include "gguf/tokenizer.h"
 #include "lm/lm.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,15 +63,13 @@ static samba_status write_json(const samba_lm *lm, const char *folder, const cha
     return status;
 }
 
-/* A GGUF file's tokenizer as the files of a folder; one that is not known here stays out of it, so that no training is lost. */
+/* A GGUF file's tokenizer as the files of a folder. */
 static samba_status write_tokenizer(const samba_lm *lm, const char *folder)
 {
     json_t *tokenizer = NULL, *config = NULL;
     if (!samba_gguf_has_tokenizer(lm->gguf))
         return SAMBA_OK;
     samba_status status = samba_gguf_tokenizer_json(lm->gguf, &tokenizer);
-    if (status == SAMBA_ERROR_UNSUPPORTED)
-        return SAMBA_OK;
     if (status == SAMBA_OK)
         status = samba_gguf_tokenizer_config(lm->gguf, &config);
     if (status == SAMBA_OK)
@@ -185,11 +184,20 @@ static samba_status write_folder(const samba_lm *lm, int count, samba_tensor *co
     if (status == SAMBA_OK)
         status = samba_safetensors_write(lm->context, path.data, count, tensors, metadata);
     samba_text_clear(&path);
-    if (status == SAMBA_OK && lm->gguf)
-        status = write_tokenizer(lm, folder);
     for (int i = 0; i < SAMBA_COUNT(companions) && status == SAMBA_OK && !lm->gguf; i++)
         status = copy_file(lm, folder, companions[i]);
-    return status == SAMBA_OK ? write_config(lm, folder) : status;
+    if (status == SAMBA_OK)
+        status = write_config(lm, folder);
+    if (status != SAMBA_OK || !lm->gguf)
+        return status;
+    /* last: the weights, which may be those of a long training, are there whatever is said of a tokenizer */
+    status = write_tokenizer(lm, folder);
+    if (status == SAMBA_ERROR_UNSUPPORTED) {
+        char reason[512];
+        snprintf(reason, sizeof reason, "%s", samba_error_message(lm->context));
+        status = samba_fail(lm->context, status, "\"%.200s\" was saved, but without a tokenizer: %s", folder, reason);
+    }
+    return status;
 }
 
 samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder)

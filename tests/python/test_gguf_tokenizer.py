@@ -350,3 +350,15 @@ def test_walk(tmp_path):
     sambaflow("lm", "train", "--model", tmp_path / "m.gguf", *learn, *adapt, "--to", tmp_path / "adapter")
     sambaflow("lm", "merge", "--model", tmp_path / "m.gguf", "--adapter", tmp_path / "adapter", "--to", tmp_path / "merged")
     assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").config.model_type == "llama"
+
+
+def test_saved_without(tmp_path):
+    """A tokenizer that nothing here knows is said after all else is written."""
+    config = a_model(3)
+    gguf_models.write(tmp_path / "m.gguf", config, extra=lambda writer: writer.add_tokenizer_model("bert"))
+    command = [BUILD / "sambaflow", "lm", "compile", "--model", tmp_path / "m.gguf", "--pef", tmp_path / "m.pef"]
+    subprocess.run(command, capture_output=True, check=True)
+    command = [BUILD / "sambaflow", "lm", "save", "--model", tmp_path / "m.gguf", "--load", tmp_path / "m.safetensors"]
+    done = subprocess.run([*command, "--to", tmp_path / "saved"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "was saved, but without a tokenizer" in done.stderr, done.stderr
+    transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
