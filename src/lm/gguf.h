@@ -8,6 +8,7 @@
 #ifndef SAMBA_LM_GGUF_H
 #define SAMBA_LM_GGUF_H
 
+#include "data/data.h"
 #include "gguf/gguf.h"
 #include "lm/lm.h"
 
@@ -42,5 +43,9 @@ bool samba_lm_gguf_place_of(const samba_lm_shape *shape, const samba_lm_gguf_kin
                             samba_lm_gguf_place *place);
 /* The file's row of a parameter's row. */
 int64_t samba_lm_gguf_row(const samba_lm_shape *shape, const samba_lm_gguf_place *place, int64_t row);
+
+/* ---- gguf_weights.c ---- */
+/* Each of the model's parameters, of which one is in memory at a time; what is visited is the visitor's. */
+samba_status samba_lm_gguf_each(const samba_lm *lm, samba_tensor_visit *visit, void *user);
 
 #endif

@@ -145,15 +145,31 @@ static samba_status read_parameter(const samba_lm *lm, const samba_parameter_inf
     return status;
 }
 
-static samba_status read_all(const samba_lm *lm, const samba_graph *graph, samba_tensor_list *list)
+static samba_status read_at(const samba_lm *lm, const samba_graph *graph, int64_t i, samba_tensor **made)
 {
-    SAMBA_TRY(samba_tensor_list_new(lm->context, (int)samba_graph_parameter_count(graph), list));
-    for (int i = 0; i < list->count; i++) {
-        samba_parameter_info parameter;
-        SAMBA_TRY(samba_graph_parameter(graph, i, &parameter));
-        SAMBA_TRY(read_parameter(lm, &parameter, &list->tensors[i]));
+    samba_parameter_info parameter;
+    SAMBA_TRY(samba_graph_parameter(graph, i, &parameter));
+    samba_status status = read_parameter(lm, &parameter, made);
+    if (status != SAMBA_OK) {
+        samba_tensor_free(*made);
+        *made = NULL;
     }
-    return SAMBA_OK;
+    return status;
+}
+
+samba_status samba_lm_gguf_each(const samba_lm *lm, samba_tensor_visit *visit, void *user)
+{
+    samba_graph *graph;
+    SAMBA_TRY(samba_lm_token_graph(lm, NULL, &graph));
+    samba_status status = SAMBA_OK;
+    for (int64_t i = 0; i < samba_graph_parameter_count(graph) && status == SAMBA_OK; i++) {
+        samba_tensor *tensor = NULL;
+        status = read_at(lm, graph, i, &tensor);
+        if (status == SAMBA_OK)
+            status = visit(user, tensor);
+    }
+    samba_graph_free(graph);
+    return status;
 }
 
 samba_status samba_lm_gguf_read(const samba_lm *lm, samba_tensor_list *list)
@@ -161,7 +177,9 @@ samba_status samba_lm_gguf_read(const samba_lm *lm, samba_tensor_list *list)
     samba_graph *graph;
     *list = (samba_tensor_list){0};
     SAMBA_TRY(samba_lm_token_graph(lm, NULL, &graph));
-    samba_status status = read_all(lm, graph, list);
+    samba_status status = samba_tensor_list_new(lm->context, (int)samba_graph_parameter_count(graph), list);
+    for (int i = 0; i < list->count && status == SAMBA_OK; i++)
+        status = read_at(lm, graph, i, &list->tensors[i]);
     if (status != SAMBA_OK)
         samba_tensor_list_free(lm->context, list);
     samba_graph_free(graph);

@@ -355,7 +355,12 @@ def test_walk(tmp_path):
 def test_saved_without(tmp_path):
     """A tokenizer that nothing here knows is said after all else is written."""
     config = a_model(3)
-    gguf_models.write(tmp_path / "m.gguf", config, extra=lambda writer: writer.add_tokenizer_model("bert"))
+
+    def add(writer):
+        writer.add_tokenizer_model("bert")
+        writer.add_token_list(["a", "b", "ab"])
+
+    gguf_models.write(tmp_path / "m.gguf", config, extra=add)
     command = [BUILD / "sambaflow", "lm", "compile", "--model", tmp_path / "m.gguf", "--pef", tmp_path / "m.pef"]
     subprocess.run(command, capture_output=True, check=True)
     command = [BUILD / "sambaflow", "lm", "save", "--model", tmp_path / "m.gguf", "--load", tmp_path / "m.safetensors"]

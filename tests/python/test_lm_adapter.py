@@ -185,11 +185,12 @@ def test_adapters(draw, number, tmp_path):
     tokens = tokens_of(r, r.choice([1, 2]), r.choice([3, 8]), config.vocab_size)
     logits = compare(model, tmp_path, "float32", tokens)
 
-    fresh = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model", attn_implementation="eager")
+    how = {"attn_implementation": test_lm.attention_of(config)}
+    fresh = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model", **how)
     theirs = peft.PeftModel.from_pretrained(fresh, tmp_path / "ours").eval()
     near(logits, theirs(input_ids=tokens).logits.detach().numpy(), "logits of our adapters in PEFT")
     sambaflow("lm", "merge", "--model", tmp_path / "model", "--adapter", tmp_path / "ours", "--to", tmp_path / "merged")
-    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged", attn_implementation="eager").eval()
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged", **how).eval()
     near(logits, merged(input_ids=tokens).logits.detach().numpy(), "logits of the merged model")
 
 
