@@ -44,7 +44,8 @@ else
 fi
 # Python's own check (E501) has its exceptions beside the lines. Of Markdown, tables and listings are rows.
 # ONNX's schema is as it is.
-rows='\.(py|pyi|txt|def|json|jinja|jsonl|gz|svg|pef|npz|npy|safetensors)$|^tests/(fuzz/(corpus|found)|unit/files)/|LICENSE|onnx\.proto$'
+rows='\.(py|pyi|txt|def|json|jsonl|jinja|gz|svg|pef|npz|npy|safetensors)$'
+rows="$rows|^tests/(fuzz/(corpus|found)|unit/files)/|LICENSE|onnx\\.proto\$"
 git ls-files | grep -vE "$rows" |
     tr '\n' '\0' |
     xargs -0 awk -v limit=$limit '
