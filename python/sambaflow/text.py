@@ -4,10 +4,12 @@ the model (docs/text.md). The work is the library's (sambaflow/text.h); neither 
 
 A tokenizer may be used by several threads; a stream belongs to one at a time.
 
->>> from sambaflow.text import Tokenizer
+>>> from sambaflow.text import DecodeStream, Tokenizer
 >>> tokenizer = Tokenizer(data='{"model": {"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"}}')
 >>> tokenizer.encode("a"), tokenizer.decode([0, 1])
 ([0], 'a <unk>')
+>>> isinstance(tokenizer.stream(), DecodeStream)
+True
 """
 
 import json
