@@ -13,6 +13,7 @@
 #define SAMBA_GGUF_GGUF_H
 
 #include "base/base.h"
+#include "base/index.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -77,8 +78,7 @@ typedef struct samba_gguf {
     samba_gguf_entry *entries;
     samba_gguf_tensor *tensors;
     int64_t entry_count, tensor_count;
-    int32_t *by_key, *by_name; /* open addressing: the place, -1: none */
-    uint64_t key_mask, name_mask;
+    samba_names keys, names; /* of entries, of tensors */
 } samba_gguf;
 
 /* ---- read.c ---- */

@@ -239,20 +239,6 @@ static samba_status find_data(cursor *c)
 
 /* ---- names ---- */
 
-static uint64_t slot_of(const char *name, uint64_t mask) { return samba_hash(name, strlen(name), 0) & mask; }
-
-static samba_status make_index(samba_gguf *g, int64_t count, int32_t **index, uint64_t *mask)
-{
-    uint64_t slots = 8;
-    while (slots < 2 * (uint64_t)count)
-        slots *= 2;
-    SAMBA_TRY(SAMBA_ROOM(&g->arena, *index, slots));
-    for (uint64_t i = 0; i < slots; i++)
-        (*index)[i] = -1;
-    *mask = slots - 1;
-    return SAMBA_OK;
-}
-
 static samba_status twice(const samba_gguf *g, const char *name)
 {
     char shown[SAMBA_SHOWN];
@@ -261,44 +247,28 @@ static samba_status twice(const samba_gguf *g, const char *name)
 
 static samba_status index_entries(samba_gguf *g)
 {
-    SAMBA_TRY(make_index(g, g->entry_count, &g->by_key, &g->key_mask));
-    for (int64_t i = 0; i < g->entry_count; i++) {
-        uint64_t at = slot_of(g->entries[i].key, g->key_mask);
-        for (; g->by_key[at] >= 0; at = (at + 1) & g->key_mask)
-            if (strcmp(g->entries[g->by_key[at]].key, g->entries[i].key) == 0)
-                return twice(g, g->entries[i].key);
-        g->by_key[at] = (int32_t)i;
-    }
-    return SAMBA_OK;
+    int32_t duplicate;
+    SAMBA_TRY(samba_names_build(&g->keys, g->context, g->entries, sizeof *g->entries, (int32_t)g->entry_count, &duplicate));
+    return duplicate < 0 ? SAMBA_OK : twice(g, g->entries[duplicate].key);
 }
 
 static samba_status index_tensors(samba_gguf *g)
 {
-    SAMBA_TRY(make_index(g, g->tensor_count, &g->by_name, &g->name_mask));
-    for (int64_t i = 0; i < g->tensor_count; i++) {
-        uint64_t at = slot_of(g->tensors[i].name, g->name_mask);
-        for (; g->by_name[at] >= 0; at = (at + 1) & g->name_mask)
-            if (strcmp(g->tensors[g->by_name[at]].name, g->tensors[i].name) == 0)
-                return twice(g, g->tensors[i].name);
-        g->by_name[at] = (int32_t)i;
-    }
-    return SAMBA_OK;
+    int32_t duplicate;
+    SAMBA_TRY(samba_names_build(&g->names, g->context, g->tensors, sizeof *g->tensors, (int32_t)g->tensor_count, &duplicate));
+    return duplicate < 0 ? SAMBA_OK : twice(g, g->tensors[duplicate].name);
 }
 
 const samba_gguf_value *samba_gguf_find(const samba_gguf *g, const char *key)
 {
-    for (uint64_t at = slot_of(key, g->key_mask); g->by_key[at] >= 0; at = (at + 1) & g->key_mask)
-        if (strcmp(g->entries[g->by_key[at]].key, key) == 0)
-            return &g->entries[g->by_key[at]].value;
-    return NULL;
+    const int32_t at = samba_names_find(&g->keys, key);
+    return at < 0 ? NULL : &g->entries[at].value;
 }
 
 const samba_gguf_tensor *samba_gguf_tensor_find(const samba_gguf *g, const char *name)
 {
-    for (uint64_t at = slot_of(name, g->name_mask); g->by_name[at] >= 0; at = (at + 1) & g->name_mask)
-        if (strcmp(g->tensors[g->by_name[at]].name, name) == 0)
-            return &g->tensors[g->by_name[at]];
-    return NULL;
+    const int32_t at = samba_names_find(&g->names, name);
+    return at < 0 ? NULL : &g->tensors[at];
 }
 
 /* ---- the header ---- */
@@ -367,6 +337,8 @@ void samba_gguf_free(samba_gguf *g)
 {
     if (!g)
         return;
+    samba_names_free(&g->keys);
+    samba_names_free(&g->names);
     samba_arena_free(&g->arena);
     if (g->owns)
         samba_free(g->context, (char *)g->data, g->size);

@@ -305,10 +305,8 @@ samba_status samba_lm_give_weights(const samba_lm *lm, samba_session *session, c
     samba_arena_init(&arena, lm->context);
     g.graph = graph;
     samba_status status = SAMBA_ROOM(&arena, g.given, graph->node_count + 1);
-    if (status == SAMBA_OK) {
-        memset(g.given, 0, (size_t)graph->node_count * sizeof *g.given);
+    if (status == SAMBA_OK)
         status = lm->gguf ? samba_lm_gguf_each(lm, give_one, &g) : samba_weights_each(lm->context, lm->folder, give_one, &g);
-    }
     for (int64_t i = 0; i < graph->node_count && status == SAMBA_OK; i++) {
         const samba_node *node = &graph->nodes[i];
         const char *name = is_leaf(node) ? samba_graph_name_at(graph, node->attrs->leaf.name) : NULL;

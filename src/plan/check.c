@@ -3,7 +3,7 @@
  * The plan's tables: counts, buffers, tensors, argins, constants, sections and the schedule; then every stage by check_stage.c.
  * The first broken thing is the message. Needs memory only to find names that are there twice. */
 #include "plan/check.h"
-#include "plan/names.h"
+#include "base/index.h"
 
 #include <math.h>
 #include <sambaflow/graph.h> /* samba_initializer_kind */

@@ -43,6 +43,6 @@ typedef struct samba_state_row {
     samba_state_owner of;
     const char *idle; /* hyperparameter whose 0 leaves it alone; "": none does */
 } samba_state_row;
-extern const samba_state_row samba_states[SAMBA_STATES]; /* plan/names.c */
+extern const samba_state_row samba_states[SAMBA_STATES];
 
 #endif

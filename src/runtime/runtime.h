@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/null.h"
-#include "plan/names.h"
+#include "base/index.h"
 #include "plan/plan.h"
 #include "device/device.h"
 #include "parallel/replicas.h"

@@ -12,6 +12,7 @@ import subprocess
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy
+import peft
 import pytest
 import test_lm
 import tokenizers
@@ -402,7 +403,6 @@ def test_base_refused(tmp_path):
 @pytest.mark.parametrize("base", ["float32", "int8", "int4"])
 def test_adapter(base, tmp_path):
     """Adapters beside weights of each base: PEFT's logits choose the same tokens."""
-    peft = pytest.importorskip("peft")
     r = random.Random(14)
     model = make(wide_llama(r), 14)
     model.save_pretrained(tmp_path / "model")

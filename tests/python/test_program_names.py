@@ -12,7 +12,9 @@ import warnings
 
 import pydantic
 import pytest
+import safetensors.torch
 import torch
+import transformers
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
@@ -350,7 +352,7 @@ def saved(folder, model, safe):
         file = f"{stem}-{i + 1:05}-of-00002.{ending}"
         places.update((name, file) for name, _ in part)
         if safe:
-            pytest.importorskip("safetensors.torch").save_file(dict(part), folder / file)
+            safetensors.torch.save_file(dict(part), folder / file)
         else:
             torch.save(dict(part), folder / file)
     index = folder / f"{stem}.{ending}.index.json"
@@ -381,7 +383,6 @@ def test_load_sharded_checkpoint(tmp_path, safe, lazy):
 
 
 def test_load_sharded_checkpoint_of_transformers(tmp_path):
-    transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=90, n_positions=16)
     theirs = transformers.GPT2LMHeadModel(config)
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")

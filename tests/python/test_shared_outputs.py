@@ -9,6 +9,7 @@ import sys
 import numpy
 import pytest
 import torch
+import transformers
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
@@ -208,7 +209,6 @@ def test_a_region_of_one_graph(tmp_path):
 
 
 def test_a_program_generates_what_transformers_does(tmp_path):
-    transformers = pytest.importorskip("transformers")
     torch.manual_seed(3)
     config = transformers.GPT2Config(n_layer=2, n_head=4, n_embd=32, vocab_size=90, n_positions=48, initializer_range=0.2)
     theirs = transformers.GPT2LMHeadModel(config).eval()

@@ -7,13 +7,12 @@ import os
 import random
 
 import pytest
-
-pytest.importorskip("tokenizers")
-from text_draw import WORDS, charsmap, settings, text, trained  # noqa: E402
-from text_library import Refused, Tokenizer  # noqa: E402
-from tokenizers import Tokenizer as Theirs  # noqa: E402
-from tokenizers import models, trainers  # noqa: E402
-from tokenizers import pre_tokenizers as P  # noqa: E402
+import sentencepiece
+from text_draw import WORDS, charsmap, settings, text, trained
+from text_library import Refused, Tokenizer
+from tokenizers import Tokenizer as Theirs
+from tokenizers import models, trainers
+from tokenizers import pre_tokenizers as P
 
 SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
 DRAWS = int(os.environ.get("TEXT_DRAWS", 60))
@@ -69,7 +68,6 @@ def test_drawn(number):
 
 
 def test_sentencepiece(tmp_path):
-    sentencepiece = pytest.importorskip("sentencepiece")
     draw = random.Random(SEED)
     lines = [" ".join(draw.choice(WORDS) for _ in range(20)) for _ in range(300)]
     for kind in ("unigram", "bpe", "char"):

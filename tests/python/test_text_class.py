@@ -6,14 +6,13 @@ import pickle
 import random
 import threading
 
+import numpy
 import pytest
+from tokenizers import Tokenizer as Theirs
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from sambaflow import errors
 from sambaflow.text import ChatTemplate, DecodeStream, Tokenizer
-
-pytest.importorskip("tokenizers")
-from tokenizers import Tokenizer as Theirs  # noqa: E402
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
 
 WORDS = "the of and don't naïve 世界 привет 👨‍👩‍👧 x+=1; \n\n <|end|>".split(" ")
 
@@ -66,7 +65,6 @@ def test_special(made, folder):
 
 
 def test_numbers_of_others(made):
-    numpy = pytest.importorskip("numpy")
     ours = Tokenizer(data=made.to_str())
     ids = ours.encode("the of")
     assert ours.decode(numpy.array(ids, numpy.int64)) == ours.decode(iter(ids)) == "the of"

@@ -117,7 +117,7 @@ TEST(test_headers)
         seal(f.bytes, f.size);                                                                                                   \
         refuse_file(&f, f.bytes, f.size, part);                                                                                  \
     } while (0)
-    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 6 and \"test.pef\" is version 2: compile");
+    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 7 and \"test.pef\" is version 2: compile");
     TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");

@@ -163,6 +163,13 @@ typedef struct samba_preparing { /* what preparing needs to know */
     bool compared;        /* samba_prepared.shape is wanted */
 } samba_preparing;
 
+/* An operand's first element. */
+static inline char *samba_operand_memory(const samba_preparing *prepare, const samba_operand *operand)
+{
+    return prepare->memory + prepare->buffers[operand->buffer].offset +
+           operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+}
+
 /* What a prepared stage says of how its work is dealt. load.h asks; nothing that runs does. */
 typedef struct samba_held { /* what a unit holds on to, and the cache that it is meant for */
     const char *what;       /* static */

@@ -519,8 +519,7 @@ samba_status samba_prepare_gather(const samba_preparing *prepare, const samba_st
     const samba_operand *operands[3] = {table, index, rows};
     char *memory[3];
     for (int i = 0; i < 3; i++)
-        memory[i] = prepare->memory + prepare->buffers[operands[i]->buffer].offset +
-                    operands[i]->offset * (int64_t)samba_dtype_size((samba_dtype)operands[i]->dtype);
+        memory[i] = samba_operand_memory(prepare, operands[i]);
     s->table = memory[0];
     s->index = memory[1];
     s->rows = memory[2];

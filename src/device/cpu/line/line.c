@@ -3,12 +3,6 @@
  * A line stage: sorting, running sums and their like, or margins between classes, along one dim of contiguous operands. */
 #include "device/cpu/line/line.h"
 
-static char *operand_memory(const samba_preparing *prepare, const samba_operand *operand)
-{
-    return prepare->memory + prepare->buffers[operand->buffer].offset +
-           operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
-}
-
 static bool is_order(const samba_line *line) { return line->function == SAMBA_LINE_SORT || line->function == SAMBA_LINE_CHOOSE; }
 
 /* What a thread does is one unit: how lines are dealt, sort.c and scan.c say. */
@@ -41,17 +35,17 @@ samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stag
                             .machine = prepare->machine,
                             .kernels = prepare->machine->kernels,
                             .dtype = (samba_dtype)operand->dtype};
-    s->x = operand_memory(prepare, operand++);
+    s->x = samba_operand_memory(prepare, operand++);
     s->fault = prepare->fault;
     s->fault_value = prepare->stage_index + 1;
     if (margin)
-        s->margins.labels = (const int64_t *)(const void *)operand_memory(prepare, operand++);
+        s->margins.labels = (const int64_t *)(const void *)samba_operand_memory(prepare, operand++);
     if (s->line.function == SAMBA_LINE_CUMPROD_GRAD || s->line.function == SAMBA_LINE_MARGIN_GRAD)
-        s->dy = operand_memory(prepare, operand++);
+        s->dy = samba_operand_memory(prepare, operand++);
     if (s->line.has_values)
-        s->values = operand_memory(prepare, operand++);
+        s->values = samba_operand_memory(prepare, operand++);
     if (s->line.has_indices)
-        s->indices = (int64_t *)(void *)operand_memory(prepare, operand++);
+        s->indices = (int64_t *)(void *)samba_operand_memory(prepare, operand++);
     (sorts ? samba_line_prepare_sort : margin ? samba_line_prepare_margin : samba_line_prepare_scan)(s);
     s->all = (double)stage->flops / prepare->machine->share.line * 1e9 / (s->shared_scratch > 0 ? 2 : 1);
     *prepared = (samba_prepared){.run = sorts    ? samba_run_sort

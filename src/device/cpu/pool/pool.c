@@ -324,8 +324,7 @@ samba_status samba_prepare_pool(const samba_preparing *prepare, const samba_stag
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */
-        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset +
-                       operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+        s->memory[i] = samba_operand_memory(prepare, operand);
         s->elements[i] = pooled ? result : outside;
         if (s->widened)
             fits = fits && reserve(s, s->elements[i], &s->planes[i]);

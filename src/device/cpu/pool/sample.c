@@ -49,11 +49,8 @@ samba_status samba_prepare_sample(const samba_preparing *prepare, const samba_st
                           stage->name, (long long)p->h, (long long)p->w);
     *s =
         (sample_state){.pool = *p, .run = narrow ? prepare->machine->kernels->sample_f32 : prepare->machine->kernels->sample_f64};
-    for (int i = 0; i < stage->operand_count; i++) {
-        const samba_operand *operand = &stage->operands[i];
-        s->operands[i] = prepare->memory + prepare->buffers[operand->buffer].offset +
-                         operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
-    }
+    for (int i = 0; i < stage->operand_count; i++)
+        s->operands[i] = samba_operand_memory(prepare, &stage->operands[i]);
     const int64_t together = SAMBA_SAMPLE_TOGETHER / (narrow ? 4 : 8), parts = (p->oh * p->ow + together - 1) / together;
     s->units = p->gradient && !p->of_grid ? p->planes : p->images * parts;
     if (s->units > 0)

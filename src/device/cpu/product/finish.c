@@ -94,12 +94,6 @@ static bool is_setup_known(const samba_program *program)
     return true;
 }
 
-static char *address_of(const samba_preparing *prepare, const samba_operand *operand)
-{
-    return prepare->memory + prepare->buffers[operand->buffer].offset +
-           operand->offset * samba_dtype_size((samba_dtype)operand->dtype);
-}
-
 /* The last instruction's operand, where that stores what has a dtype of ours, else NULL. */
 static const samba_operand *stored(const samba_stage *stage)
 {
@@ -145,17 +139,17 @@ void samba_finish_init(samba_finish *finish, const samba_preparing *prepare, con
         const samba_operand *operand = &stage->operands[more];
         if (operand->dtype != SAMBA_FLOAT32 || (operand->strides[last] != 1 && stage->domain[last] > 1))
             return;
-        finish->more = address_of(prepare, operand);
+        finish->more = samba_operand_memory(prepare, operand);
         memcpy(finish->more_strides, operand->strides, sizeof finish->more_strides);
     }
     if (bias >= 0) {
         const samba_operand *operand = &stage->operands[bias];
         if ((samba_dtype)operand->dtype != finish->dtype || !is_bias(stage, operand))
             return;
-        finish->bias = address_of(prepare, operand);
+        finish->bias = samba_operand_memory(prepare, operand);
         memcpy(finish->bias_strides, operand->strides, sizeof finish->bias_strides);
     }
-    finish->result = address_of(prepare, result);
+    finish->result = samba_operand_memory(prepare, result);
     memcpy(finish->result_strides, result->strides, sizeof finish->result_strides);
     finish->result_strides[last] = 1;
     finish->used = true;

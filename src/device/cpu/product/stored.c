@@ -9,6 +9,7 @@
 #include "device/cpu/product/stored.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
+#include "device/cpu/product/pack.h"
 
 #include <string.h>
 
@@ -31,8 +32,6 @@ typedef struct linear_state {
     double all; /* ns of all units */
 } linear_state;
 
-static int64_t round_to(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t units_of(const linear_state *s) { return (s->l.n + s->line - 1) / s->line; }
 
 /* Bytes of a row of weights, and of its scales. */
@@ -87,7 +86,7 @@ static int64_t step_at(const linear_state *s, int64_t step) { return step * (s->
 static void pack_x(const linear_state *s, float *to, int64_t first_step, int64_t end_step)
 {
     for (int64_t step = first_step; step < end_step; step++) {
-        const int64_t from = step * DEPTH, depth = lesser(DEPTH, s->l.k - from);
+        const int64_t from = step * DEPTH, depth = at_most(DEPTH, s->l.k - from);
         s->kernels->blocks->pack_strips(s->x + from, s->l.k, 1, s->l.m, depth, to + step_at(s, step));
     }
 }
@@ -115,9 +114,9 @@ static void run_many(const linear_state *s, const float *x, char *own, int64_t u
 {
     const samba_linear_stage *l = &s->l;
     float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at);
-    const int64_t column = unit * s->width, columns = lesser(s->width, l->n - column);
+    const int64_t column = unit * s->width, columns = at_most(s->width, l->n - column);
     for (int64_t first = 0; first < l->k; first += DEPTH) {
-        const int64_t depth = lesser(DEPTH, l->k - first);
+        const int64_t depth = at_most(DEPTH, l->k - first);
         samba_fetch fetch = {0};
         pack_columns(s, column, columns, first, depth, rows, panel);
         const samba_dense block = {.rows = l->m,
@@ -144,7 +143,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 {
     const linear_state *s = state;
     const int64_t steps = (s->l.k + DEPTH - 1) / DEPTH, shared = s->many ? s->x_at : 0;
-    char *own = scratch + shared + thread * (s->row_at + round_to(s->many ? s->width * PITCH * 4 : 0, 64));
+    char *own = scratch + shared + thread * (s->row_at + round_up(s->many ? s->width * PITCH * 4 : 0, 64));
     if (s->many && phase == 0) {
         pack_x(s, (float *)(void *)scratch, share(steps, thread, threads), share(steps, thread + 1, threads));
         return;
@@ -154,7 +153,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
         for (int64_t unit = from; unit < end; unit++)
             run_many(s, (const float *)(const void *)scratch, own, unit);
     } else if (from < end) {
-        run_few(s, own, from * s->line, lesser(end * s->line, s->l.n));
+        run_few(s, own, from * s->line, at_most(end * s->line, s->l.n));
     }
 }
 
@@ -175,12 +174,6 @@ static double linear_work(const void *state, int phase, int threads, int64_t uni
 
 static const samba_dealing linear_dealing = {linear_units, linear_work, NULL, NULL};
 
-static char *operand_memory(const samba_preparing *prepare, const samba_operand *operand)
-{
-    return prepare->memory + prepare->buffers[operand->buffer].offset +
-           operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
-}
-
 static void run_nothing(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const linear_state *s = state;
@@ -197,10 +190,10 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     const samba_kernels *kernels = prepare->machine->kernels;
     const samba_linear_stage *l = &stage->linear;
     *s = (linear_state){.l = *l, .kernels = kernels, .many = l->m > FEW, .width = kernels->blocks->dense_cols, .line = 1};
-    s->x = (const float *)(const void *)operand_memory(prepare, &stage->operands[0]);
-    s->weights = operand_memory(prepare, &stage->operands[1]);
-    s->scales = stage->operand_count == 4 ? operand_memory(prepare, &stage->operands[2]) : NULL;
-    s->y = (float *)(void *)operand_memory(prepare, &stage->operands[stage->operand_count - 1]);
+    s->x = (const float *)(const void *)samba_operand_memory(prepare, &stage->operands[0]);
+    s->weights = samba_operand_memory(prepare, &stage->operands[1]);
+    s->scales = stage->operand_count == 4 ? samba_operand_memory(prepare, &stage->operands[2]) : NULL;
+    s->y = (float *)(void *)samba_operand_memory(prepare, &stage->operands[stage->operand_count - 1]);
     *prepared = (samba_prepared){.run = run_nothing, .state = s, .phases = 1, .dealing = &linear_dealing};
     if (l->m == 0 || l->n == 0 || l->k == 0)
         return SAMBA_OK;
@@ -211,16 +204,16 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     prepared->run = run;
     if (s->many) {
         s->strips = samba_dense_strips(l->m, kernels->blocks->dense_rows);
-        s->x_at = round_to(step_at(s, (l->k + DEPTH - 1) / DEPTH) * 4, 64);
-        s->row_at = round_to(s->width * lesser(DEPTH, l->k) * 4, 64);
+        s->x_at = round_up(step_at(s, (l->k + DEPTH - 1) / DEPTH) * 4, 64);
+        s->row_at = round_up(s->width * at_most(DEPTH, l->k) * 4, 64);
         prepared->phases = 2;
         prepared->shared_scratch = s->x_at;
-        prepared->thread_scratch = s->row_at + round_to(s->width * PITCH * 4, 64);
+        prepared->thread_scratch = s->row_at + round_up(s->width * PITCH * 4, 64);
         return SAMBA_OK;
     }
     if (l->form == SAMBA_LINEAR_INT4) {
-        s->room_at = round_to(l->m * kernels->stored->arranged(l->k) * 4, 64);
-        s->row_at = s->room_at + round_to(kernels->stored->room_of(l->k) * 4, 64);
+        s->room_at = round_up(l->m * kernels->stored->arranged(l->k) * 4, 64);
+        s->row_at = s->room_at + round_up(kernels->stored->room_of(l->k) * 4, 64);
     }
     prepared->thread_scratch = s->row_at;
     return SAMBA_OK;

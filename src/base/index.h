@@ -2,8 +2,8 @@
  *
  * Finding an item of an array by its name in constant time: open addressing over item numbers. An item is any struct whose first
  * member is its name. The items stay where they are and outlive the index; the index owns only its slots. */
-#ifndef SAMBA_PEF_NAMES_H
-#define SAMBA_PEF_NAMES_H
+#ifndef SAMBA_BASE_INDEX_H
+#define SAMBA_BASE_INDEX_H
 
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The name index: linear probing in a table at most half full, so a search ends at a free slot. */
-#include "plan/names.h"
+#include "base/index.h"
 
 #include <string.h>
 
