@@ -289,8 +289,9 @@ def test_types(draw, kind, tmp_path):
         config = transformers.GPT2Config(vocab_size=33, n_positions=16, n_embd=64, n_layer=2, n_head=2, n_inner=96)
     else:
         config = llama(r)
-        config = type(config).from_dict(config.to_dict() | {"hidden_size": 64, "intermediate_size": 96, "head_dim": 32})
-        config.num_attention_heads = config.num_key_value_heads = 2
+        sizes = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 32}
+        sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2}
+        config = type(config).from_dict(config.to_dict() | sizes)
     print(f"SAMBA_LM_SEED={SEED}, {kind}: {config.to_diff_dict()}")
     model = make(config, 1)
     model.save_pretrained(tmp_path / "folder")
