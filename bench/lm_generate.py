@@ -83,6 +83,17 @@ def shapes_llama(c):
     yield "model.norm.weight", (d,)
 
 
+def write_tokenizer(folder, size):
+    """Bytes, and words that no text becomes, so that there are as many tokens as the model has: llama.cpp asks for them."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    words = [chr(i) for i in shown] + [chr(256 + i) for i in range(256 - len(shown))]
+    words += [f"word{i}" for i in range(len(words), size)]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model = {"type": "BPE", "vocab": {word: i for i, word in enumerate(words)}, "merges": []}
+    text = {"version": "1.0", "added_tokens": [], "pre_tokenizer": level, "decoder": level, "model": model}
+    (folder / "tokenizer.json").write_text(json.dumps(text))
+
+
 def write_model(folder, name):
     """The folder, whose weights are drawn."""
     config = MODELS[name]
@@ -94,6 +105,7 @@ def write_model(folder, name):
     }
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    write_tokenizer(folder, config["vocab_size"])
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -101,7 +113,7 @@ BASES = ("float32", "bfloat16", "int8", "int4")
 
 
 def bytes_of(folder, base):
-    """Bytes of weights that a token reads: linear layers inside by the base, what else has rank 2 as bfloat16."""
+    """Bytes of weights that a token reads: linear layers inside by the base, the head as int8 with int4 too."""
     from safetensors import safe_open
 
     total = 0
@@ -114,10 +126,10 @@ def bytes_of(folder, base):
             inside = len(shape) == 2 and (".layers." in name or ".h." in name)
             if base == "float32" or len(shape) < 2:
                 total += 4 * count
-            elif base == "bfloat16" or not inside:
+            elif base == "bfloat16":
                 total += 2 * count
-            elif base == "int8":
-                total += count + 4 * (shape[0] if "layers" in name else shape[1])
+            elif base == "int8" or not inside:
+                total += count + 4 * shape[1 if ".h." in name else 0]
             else:
                 total += count * 18 // 32
     return total
@@ -226,30 +238,42 @@ def peers(arguments, folder, name):
             model.generate(prompt, max_new_tokens=arguments.tokens + 1, do_sample=False, pad_token_id=0)
             best = max(best, arguments.tokens / (time.perf_counter() - first - (first - start)))
         print(f"{name} transformers {str(dtype).split('.')[1]}: {best:.1f} tokens a second")
-    llama(arguments, folder, name)
+
+
+# types of GGUF files that hold what a base holds
+TYPES = {"float32": "f32", "bfloat16": "bf16", "int8": "q8_0", "int4": "q4_0"}
 
 
 def llama(arguments, folder, name):
-    """llama.cpp with a file of the same shape beside the folder: NAME.gguf, which its own tools make of a folder."""
+    """llama.cpp by the package xllamacpp, with GGUF files that `lm export` makes of the folder: its own timings."""
     try:
-        import time
-
-        import llama_cpp
+        import xllamacpp
     except ImportError:
-        print("llama.cpp: its package is not there")
-        return
-    for path in sorted(folder.glob("*.gguf")):
-        model = llama_cpp.Llama(str(path), n_ctx=1024, n_threads=arguments.threads, verbose=False)
-        prompt = [int(i) for i in ids(arguments.prompt).split(",")]
-        best = 0
+        print("llama.cpp: the package xllamacpp is not there")
+        return {}
+    results = {}
+    for base in arguments.base or BASES:
+        path = folder.with_name(f"{name}-{TYPES[base]}.gguf")
+        if not path.exists():
+            words = ["lm", "export", "--model", folder, "--to", path, "--type", TYPES[base]]
+            subprocess.run([arguments.build / "sambaflow", *words], check=True, capture_output=True)
+        settings = xllamacpp.CommonParams()
+        settings.model.path = str(path)
+        settings.n_ctx, settings.n_parallel, settings.verbosity = 1024, 1, -1
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = arguments.threads
+        server = xllamacpp.Server(settings)
+        ask = {"temperature": 0, "ignore_eos": True, "cache_prompt": False}
+        rate = many = 0
         for _ in range(arguments.repeat):
-            model.reset()
-            model.eval(prompt)
-            start = time.perf_counter()
-            for _ in range(arguments.tokens):
-                model.eval([7])
-            best = max(best, arguments.tokens / (time.perf_counter() - start))
-        print(f"{name} llama.cpp {path.stem}: {best:.1f} tokens a second")
+            prompt = [7 * i % 1000 for i in range(arguments.prompt)]
+            told = server.handle_completions(ask | {"prompt": prompt, "n_predict": arguments.tokens})
+            rate = max(rate, told["timings"]["predicted_per_second"])
+            prompt = [7 * i % 1000 for i in range(512)]
+            told = server.handle_completions(ask | {"prompt": prompt, "n_predict": 1})
+            many = max(many, told["timings"]["prompt_per_second"])
+        print(f"{name} llama.cpp {TYPES[base]}: {rate:.1f} tokens a second; a prompt of 512: {many:.0f} a second")
+        results[base] = {"tokens_per_second": rate, "prompt_per_second": many}
+    return results
 
 
 def main():
@@ -277,6 +301,7 @@ def main():
                 drafts(arguments, folder, name, base)
             if not arguments.no_peers:
                 peers(arguments, folder, name)
+                results[f"{name} llama.cpp"] = llama(arguments, folder, name)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
 
