@@ -29,13 +29,58 @@ INLINE floats load_i8(const int8_t *p)
 #endif
 }
 
-/* float16 */
-#if defined(__AVX512F__)
-INLINE floats floats_of_float16(halves h) { return (floats)_mm512_cvtph_ps((__m256i)h); }
-#elif defined(__F16C__)
-INLINE floats floats_of_float16(halves h) { return (floats)_mm256_cvtph_ps((__m128i)h); }
+/* ---- products of bytes ---- */
+
+typedef int8_t whole_bytes __attribute__((vector_size(VECTOR_BYTES))); /* of a vector */
+typedef int16_t shorts __attribute__((vector_size(VECTOR_BYTES)));
+
+/* Sums of two products each, of q >= 0 and x, in lanes that belong to the same 16 bytes; they fit if q < 16. */
+#if defined(__AVX512BW__)
+INLINE shorts multiply_bytes(whole_bytes q, whole_bytes x) { return (shorts)_mm512_maddubs_epi16((__m512i)q, (__m512i)x); }
+#elif defined(__AVX2__)
+INLINE shorts multiply_bytes(whole_bytes q, whole_bytes x) { return (shorts)_mm256_maddubs_epi16((__m256i)q, (__m256i)x); }
+#elif defined(SAMBA_NEON)
+INLINE shorts multiply_bytes(whole_bytes q, whole_bytes x)
+{
+    const int8x16_t a = (int8x16_t)q, b = (int8x16_t)x;
+    return (shorts)vmlal_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vget_high_s8(a), vget_high_s8(b));
+}
 #else
-INLINE floats floats_of_float16(halves h) { return float16_floats(__builtin_convertvector(h, words)); }
+INLINE shorts multiply_bytes(whole_bytes q, whole_bytes x)
+{
+    const shorts even = (shorts)((whole_halves)x << 8) >> 8, odd = (shorts)x >> 8;
+    return ((shorts)q & 255) * even + ((shorts)q >> 8) * odd;
+}
 #endif
+
+/* Sums of two neighbours. */
+#if defined(__AVX512BW__)
+INLINE ints add_pairs(shorts s) { return (ints)_mm512_madd_epi16((__m512i)s, _mm512_set1_epi16(1)); }
+#elif defined(__AVX2__)
+INLINE ints add_pairs(shorts s) { return (ints)_mm256_madd_epi16((__m256i)s, _mm256_set1_epi16(1)); }
+#elif defined(SAMBA_NEON)
+INLINE ints add_pairs(shorts s) { return (ints)vpaddlq_s16((int16x8_t)s); }
+#else
+INLINE ints add_pairs(shorts s) { return ((ints)((words)s << 16) >> 16) + ((ints)s >> 16); }
+#endif
+
+/* The first `count` of as many float16 as a vector has 16 bytes, each in the four lanes of its 16 bytes; others are 0. */
+INLINE floats spread_float16(const uint16_t *p, int count)
+{
+    uint64_t some = 0;
+    __builtin_memcpy(&some, p, sizeof *p * (size_t)count);
+#if defined(__AVX512F__)
+    const __m256i pairs =
+        _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7);
+    return (floats)_mm512_cvtph_ps(_mm256_shuffle_epi8(_mm256_set1_epi64x((int64_t)some), pairs));
+#elif defined(__F16C__)
+    const __m128i pairs = _mm_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3);
+    return (floats)_mm256_cvtph_ps(_mm_shuffle_epi8(_mm_cvtsi32_si128((int)some), pairs));
+#elif defined(SAMBA_NEON)
+    return (floats)vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16((uint16_t)some)));
+#else
+    return float16_floats((words){0} + (uint32_t)some);
+#endif
+}
 
 #endif

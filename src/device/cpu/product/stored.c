@@ -3,9 +3,11 @@
  * A linear stage: y = x W with weights as they are kept, in float32, bfloat16, rows of int8 or groups of 4 bits. Nothing of them
  * is kept in another form.
  *
- * Few rows of x: each thread has one part of W and reads it once, from its beginning to its end (stored_rows.c). More rows: a
- * unit is so many columns of y as a block of registers takes; of these it widens W, some k at a time, into scratch that stays in
- * the nearest caches, for all rows of x. These are packed before, by all threads. */
+ * Few rows of x: each thread has one part of W and reads it once, from its beginning to its end (stored_rows.c). Where W is
+ * (k, n) that is a part of k, and what the parts give is added up in a second phase. There are as many with any number of
+ * threads, and of rows of x, so that sums are the same. More rows: a unit is so many columns of y as a block of registers takes;
+ * of these it widens W, some k at a time, into scratch that stays in the nearest caches, for all rows of x. These are packed
+ * before, by all threads. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
@@ -14,10 +16,8 @@
 #include <string.h>
 
 enum {
-    FEW = 12,    /* rows of x: more are worth widening W in memory */
-    DEPTH = 512, /* k of a step, of many rows: columns of a block by this are half of the second cache at most; whole groups */
-    PITCH = DEPTH + 16, /* of widened rows, so that they share no sets of the nearest cache */
-    BEYOND = 16         /* floats that packing strips may write behind them */
+    APART = 16, /* floats more between widened rows, so that they share no sets of the nearest cache */
+    BEYOND = 16 /* floats that packing strips may write behind them */
 };
 
 typedef struct linear_state {
@@ -27,12 +27,15 @@ typedef struct linear_state {
     const char *weights, *scales;
     float *y;
     bool many;
+    int64_t parts;               /* of k, of few rows where W is (k, n): their sums lie one after the other; 1: y has them */
+    int64_t depth;               /* of many: k of a step, whole groups */
     int64_t width, strips, line; /* of many: columns of a unit, strips of x. Of few: columns of y that are dealt together */
     int64_t x_at, room_at, row_at;
     double all; /* ns of all units */
 } linear_state;
 
-static int64_t units_of(const linear_state *s) { return (s->l.n + s->line - 1) / s->line; }
+static int64_t lines_of(const linear_state *s) { return (s->l.n + s->line - 1) / s->line; }
+static int64_t share(int64_t count, int64_t i, int64_t of) { return i * count / of; }
 
 /* Bytes of a row of weights, and of its scales. */
 static int64_t row_bytes(const linear_state *s)
@@ -56,13 +59,6 @@ static void run_few(const linear_state *s, char *own, int64_t from, int64_t unti
     const samba_linear_stage *l = &s->l;
     samba_stored_rows some = {
         .x = s->x, .x_ld = l->k, .m = l->m, .count = until - from, .k = l->k, .y = s->y + from, .y_ld = l->n};
-    some.room = (float *)(void *)(own + s->room_at);
-    if (l->transposed) {
-        some.rows = s->weights + from * (row_bytes(s) / l->n);
-        some.ld = l->n;
-        stored->sums[l->form](&some);
-        return;
-    }
     if (l->form == SAMBA_LINEAR_INT4) {
         float *x = (float *)(void *)(own + s->x_at);
         some.x = x;
@@ -76,17 +72,67 @@ static void run_few(const linear_state *s, char *own, int64_t from, int64_t unti
     stored->dots[l->form](&some);
 }
 
+/* Of one part of k what it adds to columns [from, until). */
+static void run_part(const linear_state *s, float *sums, int64_t part, int64_t from, int64_t until)
+{
+    const samba_linear_stage *l = &s->l;
+    const int64_t first = share(l->k, part, s->parts), k = share(l->k, part + 1, s->parts) - first;
+    float *y = s->parts > 1 ? sums + part * l->m * l->n : s->y;
+    const samba_stored_rows some = {.x = s->x + first,
+                                    .x_ld = l->k,
+                                    .m = l->m,
+                                    .rows = s->weights + first * row_bytes(s) + from * (row_bytes(s) / l->n),
+                                    .ld = l->n,
+                                    .count = until - from,
+                                    .k = k,
+                                    .y = y + from,
+                                    .y_ld = l->n};
+    s->kernels->stored->sums[l->form](&some);
+}
+
+/* Units [from, end), each some columns of a part. */
+static void run_parts(const linear_state *s, float *sums, int64_t from, int64_t end)
+{
+    const int64_t lines = lines_of(s);
+    while (from < end) {
+        const int64_t part = from / lines, until = at_most(end, (part + 1) * lines);
+        run_part(s, sums, part, (from - part * lines) * s->line, at_most((until - part * lines) * s->line, s->l.n));
+        from = until;
+    }
+}
+
+static void add_parts(const linear_state *s, const float *sums, int64_t from, int64_t until)
+{
+    const int64_t all = s->l.m * s->l.n;
+    for (int64_t i = 0; i < s->l.m; i++) {
+        float *y = s->y + i * s->l.n;
+        for (int64_t part = 0; part < s->parts; part++) {
+            const float *some = sums + part * all + i * s->l.n;
+            for (int64_t j = from; j < until; j++)
+                y[j] = part == 0 ? some[j] : y[j] + some[j];
+        }
+    }
+}
+
 /* ---- many rows ---- */
 
 static int64_t packed_strip(const linear_state *s, int64_t depth) { return depth * s->kernels->blocks->dense_rows; }
 /* Where a step's strips begin: a step is packed by one thread, which may write a little beyond its end. */
-static int64_t step_at(const linear_state *s, int64_t step) { return step * (s->strips * packed_strip(s, DEPTH) + BEYOND); }
+static int64_t step_at(const linear_state *s, int64_t step) { return step * (s->strips * packed_strip(s, s->depth) + BEYOND); }
+static int64_t steps_of(const linear_state *s) { return (s->l.k + s->depth - 1) / s->depth; }
+static int64_t pitch_of(const linear_state *s) { return s->depth + APART; }
+/* So that a panel and the rows that it is turned from take their share of the second cache. */
+static int64_t depth_of(const linear_state *s, const samba_cpu_machine *machine)
+{
+    const int64_t depth = at_most(machine->stored.step, machine->stored.panel / (2 * 4 * s->width));
+    return depth < SAMBA_STORED_GROUP ? SAMBA_STORED_GROUP : depth / SAMBA_STORED_GROUP * SAMBA_STORED_GROUP;
+}
 
 /* Strip by strip, step after step: [step][strip][k of the step][row]. */
 static void pack_x(const linear_state *s, float *to, int64_t first_step, int64_t end_step)
 {
     for (int64_t step = first_step; step < end_step; step++) {
-        const int64_t from = step * DEPTH, depth = at_most(DEPTH, s->l.k - from);
+        const int64_t from = step * s->depth, depth = at_most(s->depth, s->l.k - from);
         s->kernels->blocks->pack_strips(s->x + from, s->l.k, 1, s->l.m, depth, to + step_at(s, step));
     }
 }
@@ -106,8 +152,8 @@ static void pack_columns(const linear_state *s, int64_t column, int64_t columns,
     }
     for (int64_t j = 0; j < columns; j++)
         stored->widen[l->form](s->weights + (column + j) * row_bytes(s), scales_at(s, column + j), first, depth,
-                               rows + j * PITCH);
-    s->kernels->transpose4(panel, s->width, rows, PITCH, columns, depth);
+                               rows + j * pitch_of(s));
+    s->kernels->transpose4(panel, s->width, rows, pitch_of(s), columns, depth);
 }
 
 static void run_many(const linear_state *s, const float *x, char *own, int64_t unit)
@@ -115,15 +161,15 @@ static void run_many(const linear_state *s, const float *x, char *own, int64_t u
     const samba_linear_stage *l = &s->l;
     float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at);
     const int64_t column = unit * s->width, columns = at_most(s->width, l->n - column);
-    for (int64_t first = 0; first < l->k; first += DEPTH) {
-        const int64_t depth = at_most(DEPTH, l->k - first);
+    for (int64_t first = 0; first < l->k; first += s->depth) {
+        const int64_t depth = at_most(s->depth, l->k - first);
         samba_fetch fetch = {0};
         pack_columns(s, column, columns, first, depth, rows, panel);
         const samba_dense block = {.rows = l->m,
                                    .cols = columns,
                                    .k = depth,
                                    .strips = true,
-                                   .a = x + step_at(s, first / DEPTH),
+                                   .a = x + step_at(s, first / s->depth),
                                    .lda = packed_strip(s, depth),
                                    .b = panel,
                                    .ldb = s->width,
@@ -137,39 +183,45 @@ static void run_many(const linear_state *s, const float *x, char *own, int64_t u
 
 /* ---- the stage ---- */
 
-static int64_t share(int64_t count, int thread, int threads) { return thread * count / threads; }
+static int64_t units_of(const linear_state *s, int phase, int threads)
+{
+    return phase == 1 ? lines_of(s) : s->many ? threads : lines_of(s) * s->parts;
+}
 
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const linear_state *s = state;
-    const int64_t steps = (s->l.k + DEPTH - 1) / DEPTH, shared = s->many ? s->x_at : 0;
-    char *own = scratch + shared + thread * (s->row_at + round_up(s->many ? s->width * PITCH * 4 : 0, 64));
-    if (s->many && phase == 0) {
-        pack_x(s, (float *)(void *)scratch, share(steps, thread, threads), share(steps, thread + 1, threads));
-        return;
-    }
-    const int64_t from = share(units_of(s), thread, threads), end = share(units_of(s), thread + 1, threads);
-    if (s->many) {
+    const int64_t steps = steps_of(s), shared = s->many ? s->x_at : 0;
+    const int64_t from = share(units_of(s, phase, threads), thread, threads),
+                  end = share(units_of(s, phase, threads), thread + 1, threads);
+    char *own = scratch + shared + thread * (s->row_at + round_up(s->many ? s->width * pitch_of(s) * 4 : 0, 64));
+    float *all = (float *)(void *)scratch;
+    if (s->many && phase == 0)
+        pack_x(s, all, share(steps, thread, threads), share(steps, thread + 1, threads));
+    else if (s->many)
         for (int64_t unit = from; unit < end; unit++)
-            run_many(s, (const float *)(const void *)scratch, own, unit);
-    } else if (from < end) {
+            run_many(s, all, own, unit);
+    else if (phase == 1)
+        add_parts(s, all, from * s->line, at_most(end * s->line, s->l.n));
+    else if (s->l.transposed)
+        run_parts(s, all, from, end);
+    else if (from < end)
         run_few(s, own, from * s->line, at_most(end * s->line, s->l.n));
-    }
 }
 
 static int64_t linear_units(const void *state, int phase, int threads, bool *free)
 {
-    const linear_state *s = state;
     *free = false;
-    return s->many && phase == 0 ? threads : units_of(s);
+    return units_of(state, phase, threads);
 }
 
 static double linear_work(const void *state, int phase, int threads, int64_t unit)
 {
     const linear_state *s = state;
     (void)unit;
-    const double x = (double)(s->l.m * s->l.k) / threads; /* about a ns an element */
-    return s->many && phase == 0 ? x : s->all / (double)units_of(s);
+    const double x = (double)(s->l.m * s->l.k) / threads;          /* about a ns an element */
+    const double sums = (double)(s->l.m * s->parts * s->line) / 8; /* some elements a ns */
+    return s->many && phase == 0 ? x : !s->many && phase == 1 ? sums : s->all / (double)units_of(s, phase, threads);
 }
 
 static const samba_dealing linear_dealing = {linear_units, linear_work, NULL, NULL};
@@ -189,7 +241,9 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
         return SAMBA_ERROR_MEMORY;
     const samba_kernels *kernels = prepare->machine->kernels;
     const samba_linear_stage *l = &stage->linear;
-    *s = (linear_state){.l = *l, .kernels = kernels, .many = l->m > FEW, .width = kernels->blocks->dense_cols, .line = 1};
+    *s = (linear_state){.l = *l, .kernels = kernels, .width = kernels->blocks->dense_cols, .line = 1, .parts = 1};
+    s->many = l->m > prepare->machine->stored.few_rows;
+    s->depth = depth_of(s, prepare->machine);
     s->x = (const float *)(const void *)samba_operand_memory(prepare, &stage->operands[0]);
     s->weights = samba_operand_memory(prepare, &stage->operands[1]);
     s->scales = stage->operand_count == 4 ? samba_operand_memory(prepare, &stage->operands[2]) : NULL;
@@ -204,16 +258,19 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     prepared->run = run;
     if (s->many) {
         s->strips = samba_dense_strips(l->m, kernels->blocks->dense_rows);
-        s->x_at = round_up(step_at(s, (l->k + DEPTH - 1) / DEPTH) * 4, 64);
-        s->row_at = round_up(s->width * at_most(DEPTH, l->k) * 4, 64);
+        s->x_at = round_up(step_at(s, steps_of(s)) * 4, 64);
+        s->row_at = round_up(s->width * at_most(s->depth, l->k) * 4, 64);
         prepared->phases = 2;
         prepared->shared_scratch = s->x_at;
-        prepared->thread_scratch = s->row_at + round_up(s->width * PITCH * 4, 64);
+        prepared->thread_scratch = s->row_at + round_up(s->width * pitch_of(s) * 4, 64);
         return SAMBA_OK;
     }
-    if (l->form == SAMBA_LINEAR_INT4) {
-        s->room_at = round_up(l->m * kernels->stored->arranged(l->k) * 4, 64);
-        s->row_at = s->room_at + round_up(kernels->stored->room_of(l->k) * 4, 64);
+    if (l->form == SAMBA_LINEAR_INT4)
+        s->row_at = round_up(l->m * kernels->stored->arranged(l->k) * 4, 64);
+    if (l->transposed) {
+        s->parts = at_most(prepare->machine->stored.parts, l->k);
+        prepared->phases = s->parts > 1 ? 2 : 1;
+        prepared->shared_scratch = s->parts > 1 ? round_up(s->parts * l->m * l->n * 4, 64) : 0;
     }
     prepared->thread_scratch = s->row_at;
     return SAMBA_OK;

@@ -18,7 +18,6 @@ typedef struct samba_stored_rows {
     int64_t ld, count, k;
     float *y; /* y[i * y_ld + r] */
     int64_t y_ld;
-    float *room; /* of 4-bit groups: as `room_of` says */
 } samba_stored_rows;
 
 struct samba_stored { /* by samba_linear_form */
@@ -28,10 +27,9 @@ struct samba_stored { /* by samba_linear_form */
     void (*sums[2])(const samba_stored_rows *some);
     /* n elements of a row from the first on as floats; n and first are multiples of a group */
     void (*widen[SAMBA_LINEAR_FORM_COUNT])(const void *row, const void *scales, int64_t first, int64_t n, float *to);
-    /* A row of x in the order in which words of 4-bit groups are unpacked, and what their offset of 8 takes away */
+    /* A row of x as the integers that groups of 4 bits are multiplied with */
     void (*arrange)(const float *x, int64_t k, float *to);
     int64_t (*arranged)(int64_t k); /* floats of such a row */
-    int64_t (*room_of)(int64_t k);  /* floats */
 };
 
 #endif

@@ -3,9 +3,10 @@
  * The loops of products with stored weights: see stored.h. Two rows of the weights that lie far apart are read at once (rows.c
  * says why), widened in registers and multiplied with up to four rows of x. More rows of x find these two in the nearest cache.
  *
- * Words of 4-bit groups: lane w of a vector has four bytes of a group, eight elements, of which a shift and a mask give one in
- * each lane. x is put into that order once (`arrange`), so that no lanes are moved. An element is its bits less 8: what that
- * takes away, 8 times the sum of x, is known before the weights are. */
+ * Groups of 4 bits are multiplied as integers, which takes an instruction for as many bytes as a vector has. `arrange` makes of
+ * each group of x the nearest multiples of its greatest element / (127 65536): integers of three bytes, the digits, in the order
+ * of the group's elements. So a product is exact but for this rounding, which is that of a float, and sums of a group are exact.
+ * An element of W is its four bits less 8: what that takes away is known before W is. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/bytes.h"
@@ -17,11 +18,20 @@ enum {
     GROUP = SAMBA_STORED_GROUP,
     BYTES = GROUP / 2,
     WORDS = BYTES / 4, /* lanes that a group takes */
-    NIBBLES = 8,       /* elements of a word */
     GROUPS = LANES / WORDS,
-    AHEAD = 1024,                 /* bytes */
-    BLOCK = (NIBBLES + 1) * LANES /* floats of x that go with a vector of words: the last are what the offset takes */
+    AHEAD = 2048, /* bytes */
+    LINE = 64,    /* bytes that memory gives at once */
+    DIGITS = 3,
+    GREATEST = 127 << 8 * (DIGITS - 1)
 };
+
+/* What goes with a vector of groups: in the places of its bytes the digits of elements, those of low halves and of high ones; 8
+ * times the sum of a group's integers, in its first lane, which is to be taken away; and what an integer stands for. */
+typedef struct arranged_block {
+    int8_t digits[DIGITS][2][VECTOR_BYTES];
+    int32_t less[LANES];
+    float unit[LANES];
+} arranged_block;
 
 INLINE floats load_part_i8(const int8_t *p, int n)
 {
@@ -96,77 +106,94 @@ STORED_DOTS(dots_i8, int8_t, load_i8, load_part_i8, SCALE_ROW)
 /* ---- groups of 4 bits ---- */
 
 static int64_t blocks_of(int64_t k) { return (k / GROUP + GROUPS - 1) / GROUPS; }
-static int64_t arranged(int64_t k) { return blocks_of(k) * BLOCK; }
-static int64_t room_of(int64_t k) { return k / GROUP + 2 * LANES; }
+static int64_t arranged(int64_t k) { return blocks_of(k) * (int64_t)(sizeof(arranged_block) / sizeof(float)); }
 
-/* Element of a group that word `w` has at nibble j. */
-static int element_of(int w, int j) { return 4 * w + j / 2 + BYTES * (j & 1); }
+/* Group `at` of a block. A greatest element that is not finite makes every product NaN. Loops that the compiler vectorizes. */
+static void arrange_group(const float *x, int at, arranged_block *block)
+{
+    uint32_t bits[GROUP], most = 0;
+    int32_t n[GROUP], sum = 0;
+    float greatest;
+    __builtin_memcpy(bits, x, sizeof bits);
+    for (int e = 0; e < GROUP; e++) { /* of sizes, bits have the order of numbers, and NaN is the greatest */
+        const uint32_t size = bits[e] & 0x7fffffffu;
+        most = size > most ? size : most;
+    }
+    __builtin_memcpy(&greatest, &most, sizeof greatest);
+    const bool finite = greatest < __builtin_inff(), some = finite && greatest > 1e-30f;
+    const float factor = some ? GREATEST / greatest : 0;
+    for (int e = 0; e < GROUP; e++)
+        n[e] = some ? (int32_t)__builtin_rintf(x[e] * factor) : 0;
+    for (int e = 0; e < GROUP; e++)
+        sum += n[e];
+    for (int d = 0; d < DIGITS; d++)
+        for (int half = 0; half < 2; half++) {
+            int8_t *to = block->digits[d][half] + at * BYTES;
+            for (int e = 0; e < BYTES; e++) {
+                const int32_t all = n[half * BYTES + e], rest = (all + 128) >> 8; /* all = 256 rest + a digit from -128 on */
+                to[e] = (int8_t)(d == DIGITS - 1 ? all : all - 256 * rest);
+                n[half * BYTES + e] = rest;
+            }
+        }
+    for (int lane = 0; lane < WORDS; lane++) {
+        block->less[at * WORDS + lane] = lane == 0 ? 8 * sum : 0;
+        block->unit[at * WORDS + lane] = finite ? greatest / GREATEST : __builtin_nanf("");
+    }
+}
 
 static void arrange(const float *x, int64_t k, float *to)
 {
+    static const float nothing[GROUP];
     const int64_t groups = k / GROUP;
-    for (int64_t b = 0; b < blocks_of(k); b++, to += BLOCK)
-        for (int lane = 0; lane < LANES; lane++) {
-            const int64_t group = b * GROUPS + lane / WORDS;
-            float sum = 0;
-            for (int j = 0; j < NIBBLES; j++) {
-                const float a = group < groups ? x[group * GROUP + element_of(lane % WORDS, j)] : 0;
-                to[j * LANES + lane] = a;
-                sum += a;
-            }
-            to[NIBBLES * LANES + lane] = -8 * sum;
-        }
+    for (int64_t b = 0; b < blocks_of(k); b++, to += sizeof(arranged_block) / sizeof(float))
+        for (int at = 0; at < GROUPS; at++)
+            arrange_group(b * GROUPS + at < groups ? x + (b * GROUPS + at) * GROUP : nothing, at, (arranged_block *)(void *)to);
 }
 
-/* A row's scales as floats, and zeros behind them. */
-static void read_scales(const uint16_t *scales, int64_t groups, float *to)
+INLINE whole_bytes load_digits(const int8_t *p)
 {
-    int64_t g = 0;
-    for (; g + LANES <= groups; g += LANES) {
-        const floats v = floats_of_float16(load_halves(scales + g));
-        __builtin_memcpy(to + g, &v, sizeof v);
-    }
-    const floats last = floats_of_float16(load_part_halves(scales + g, (int)(groups - g)));
-    const floats none = {0};
-    __builtin_memcpy(to + g, &last, sizeof last);
-    __builtin_memcpy(to + g + LANES, &none, sizeof none);
+    whole_bytes v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
 }
 
-/* A vector of words of the groups of block b, with as many rows of x. */
+/* A vector of groups with as many rows of x. */
 INLINE void add_block(const int m, words v, floats scale, const float *x, int64_t x_ld, floats *sums)
 {
-    floats part[MOST];
-    UNROLL for (int i = 0; i < m; i++)
-        part[i] = load_f32(x + i * x_ld + NIBBLES * LANES);
-    UNROLL for (int j = 0; j < NIBBLES; j++) {
-        const floats q = __builtin_convertvector((ints)(v >> 4 * j & 15u), floats);
-        UNROLL for (int i = 0; i < m; i++)
-            part[i] = fused_floats(q, load_f32(x + i * x_ld + j * LANES), part[i]);
+    const words mask = (words){0} + 0x0f0f0f0fu;
+    const whole_bytes low = (whole_bytes)(v & mask), high = (whole_bytes)(v >> 4 & mask);
+    UNROLL for (int i = 0; i < m; i++) {
+        const arranged_block *block = (const arranged_block *)(const void *)(x + i * x_ld);
+        ints sum = {0}, less;
+        UNROLL for (int d = DIGITS - 1; d >= 0; d--)
+            sum = (sum << 8) + add_pairs(multiply_bytes(low, load_digits(block->digits[d][0])) +
+                                         multiply_bytes(high, load_digits(block->digits[d][1])));
+        __builtin_memcpy(&less, block->less, sizeof less);
+        const floats part = __builtin_convertvector(sum - less, floats);
+        sums[i] = fused_floats(scale * load_f32(block->unit), part, sums[i]);
     }
-    UNROLL for (int i = 0; i < m; i++)
-        sums[i] = fused_floats(scale, part[i], sums[i]);
 }
 
 /* One row: two at once would share loads of x, and have no registers for them. What comes later in memory is asked for. */
 INLINE void some_dots_i4(const int m, const samba_stored_rows *some, int64_t row, int64_t first)
 {
     const uint8_t *w = (const uint8_t *)some->rows + row * some->ld;
-    const float *x = (const float *)some->x + first * some->x_ld, *scales = some->room;
+    const float *x = (const float *)some->x + first * some->x_ld;
     const int64_t x_ld = some->x_ld, bytes = some->k / GROUP * BYTES;
-    const ints spread = lane_numbers() / WORDS;
+    const uint16_t *scales = (const uint16_t *)some->scales + row * (some->k / GROUP);
     floats sums[MOST] = {{0}};
     int64_t at = 0;
-    for (; at + VECTOR_BYTES <= bytes; at += VECTOR_BYTES, x += BLOCK, scales += GROUPS) {
+    for (; at + VECTOR_BYTES <= bytes; at += VECTOR_BYTES, x += sizeof(arranged_block) / sizeof(float), scales += GROUPS) {
         words v;
         __builtin_memcpy(&v, w + at, sizeof v);
         if (first == 0)
             __builtin_prefetch(w + at + AHEAD, 0, 1);
-        add_block(m, v, SHUFFLE1(load_f32(scales), spread), x, x_ld, sums);
+        add_block(m, v, spread_float16(scales, GROUPS), x, x_ld, sums);
     }
     if (at < bytes) {
         words v = {0};
         __builtin_memcpy(&v, w + at, (size_t)(bytes - at));
-        add_block(m, v, SHUFFLE1(load_f32(scales), spread), x, x_ld, sums);
+        add_block(m, v, spread_float16(scales, (int)((bytes - at) / BYTES)), x, x_ld, sums);
     }
     UNROLL for (int i = 0; i < m; i++)
         some->y[(first + i) * some->y_ld + row] = total(sums[i]);
@@ -174,9 +201,7 @@ INLINE void some_dots_i4(const int m, const samba_stored_rows *some, int64_t row
 
 static void dots_i4(const samba_stored_rows *some)
 {
-    const int64_t groups = some->k / GROUP;
-    for (int64_t row = 0; row < some->count; row++) {
-        read_scales((const uint16_t *)some->scales + row * groups, groups, some->room);
+    for (int64_t row = 0; row < some->count; row++)
         for (int64_t i = 0; i < some->m; i += MOST)
             switch (some->m - i) {
             case 1: some_dots_i4(1, some, row, i); break;
@@ -184,40 +209,48 @@ static void dots_i4(const samba_stored_rows *some)
             case 3: some_dots_i4(3, some, row, i); break;
             default: some_dots_i4(MOST, some, row, i); break;
             }
-    }
 }
 
 /* ---- weights (k, n): rows are added up ---- */
 
-/* Four rows of the weights for up to four of x: each part of a row of the weights is read once for these, and what comes next
- * asked for. */
+/* Four rows of the weights for up to four of x: each line of a row of the weights is read once for these, and the same line of
+ * the next four is asked for. */
 #define STORED_SUMS(name, memory, load, load_part)                                                                               \
+    INLINE void add_##name(const int rows, const int m, const int lanes, const memory *w, int64_t ld, const float *x,            \
+                           int64_t x_ld, float *y, int64_t y_ld)                                                                 \
+    {                                                                                                                            \
+        floats v[4];                                                                                                             \
+        UNROLL for (int r = 0; r < rows; r++)                                                                                    \
+            v[r] = lanes == LANES ? load(w + r * ld) : load_part(w + r * ld, lanes);                                             \
+        UNROLL for (int i = 0; i < m; i++) {                                                                                     \
+            floats sum = lanes == LANES ? load_f32(y + i * y_ld) : load_part_f32(y + i * y_ld, lanes);                           \
+            UNROLL for (int r = 0; r < rows; r++)                                                                                \
+                sum = fused_floats((floats){0} + x[i * x_ld + r], v[r], sum);                                                    \
+            if (lanes == LANES)                                                                                                  \
+                __builtin_memcpy(y + i * y_ld, &sum, sizeof sum);                                                                \
+            else                                                                                                                 \
+                store_part_f32(y + i * y_ld, lanes, sum);                                                                        \
+        }                                                                                                                        \
+    }                                                                                                                            \
     INLINE void some_##name(const int rows, const int m, const samba_stored_rows *some, int64_t l, int64_t first)                \
     {                                                                                                                            \
-        const memory *w = (const memory *)some->rows + l * some->ld;                                                             \
-        const float *x = (const float *)some->x + first * some->x_ld + l;                                                        \
-        const int64_t n = some->count;                                                                                           \
-        float *y = some->y + first * some->y_ld;                                                                                 \
+        enum { VECTORS = LINE / (int)sizeof(memory) / LANES };                                                                   \
+        const int64_t n = some->count, ld = some->ld, x_ld = some->x_ld, y_ld = some->y_ld;                                      \
+        const memory *w = (const memory *)some->rows + l * ld;                                                                   \
+        const float *x = (const float *)some->x + first * x_ld + l;                                                              \
+        float *y = some->y + first * y_ld;                                                                                       \
         int64_t j = 0;                                                                                                           \
-        for (; j < n; j += LANES) {                                                                                              \
-            const int lanes = n - j < LANES ? (int)(n - j) : LANES;                                                              \
-            floats v[4];                                                                                                         \
-            UNROLL for (int r = 0; r < rows; r++) {                                                                              \
-                v[r] = lanes == LANES ? load(w + r * some->ld + j) : load_part(w + r * some->ld + j, lanes);                     \
-                if (first == 0)                                                                                                  \
-                    __builtin_prefetch((const char *)(w + (r + rows) * some->ld + j), 0, 1);                                     \
-            }                                                                                                                    \
-            UNROLL for (int i = 0; i < m; i++) {                                                                                 \
-                float *at = y + i * some->y_ld + j;                                                                              \
-                floats sum = lanes == LANES ? load_f32(at) : load_part_f32(at, lanes);                                           \
-                UNROLL for (int r = 0; r < rows; r++)                                                                            \
-                    sum = fused_floats((floats){0} + x[i * some->x_ld + r], v[r], sum);                                          \
-                if (lanes == LANES)                                                                                              \
-                    __builtin_memcpy(at, &sum, sizeof sum);                                                                      \
-                else                                                                                                             \
-                    store_part_f32(at, lanes, sum);                                                                              \
-            }                                                                                                                    \
+        for (; j + VECTORS * LANES <= n; j += VECTORS * LANES) {                                                                 \
+            if (first == 0) UNROLL                                                                                               \
+                for (int r = 0; r < rows; r++)                                                                                   \
+                    __builtin_prefetch((const char *)(w + (r + rows) * ld + j), 0, 1);                                           \
+            UNROLL for (int u = 0; u < VECTORS; u++)                                                                             \
+                add_##name(rows, m, LANES, w + j + u * LANES, ld, x, x_ld, y + j + u * LANES, y_ld);                             \
         }                                                                                                                        \
+        for (; j + LANES <= n; j += LANES)                                                                                       \
+            add_##name(rows, m, LANES, w + j, ld, x, x_ld, y + j, y_ld);                                                         \
+        if (j < n)                                                                                                               \
+            add_##name(rows, m, (int)(n - j), w + j, ld, x, x_ld, y + j, y_ld);                                                  \
     }                                                                                                                            \
     INLINE void all_##name(const int rows, const samba_stored_rows *some, int64_t l)                                             \
     {                                                                                                                            \
@@ -286,5 +319,4 @@ const samba_stored SAMBA_ISA_NAME(samba_stored) = {.dots = {dots_f32, dots_bf16,
                                                    .sums = {sums_f32, sums_bf16},
                                                    .widen = {widen_f32, widen_bf16, widen_i8, widen_i4},
                                                    .arrange = arrange,
-                                                   .arranged = arranged,
-                                                   .room_of = room_of};
+                                                   .arranged = arranged};
