@@ -53,8 +53,9 @@ typedef struct samba_lm_options {
     bool no_dropout; /* whatever rates the config has */
     /* Adapters of linear layers (adapter.h); without targets of all in the decoder's layers. All else is frozen. NULL: none. */
     const samba_lora_options *lora;
-    /* How what is frozen lies in memory: INT8 and INT4 are of linear layers in the decoder's layers, the rest of rank 2 is
-     * bfloat16. Another than AS_TRACED without `lora` freezes everything: for inference. */
+    /* How what is frozen lies in memory: INT4 is of linear layers in the decoder's layers, and with it, as with INT8, the table
+     * of embeddings and linear layers outside have rows of int8; the rest of rank 2 is bfloat16. Another than AS_TRACED without
+     * `lora` freezes everything: for inference. */
     samba_base base;
 } samba_lm_options;
 SAMBA_API samba_lm_options samba_lm_defaults(void);

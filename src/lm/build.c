@@ -13,11 +13,35 @@ samba_lm_options samba_lm_defaults(void) { return (samba_lm_options){.struct_siz
 
 /* ---- embedding ---- */
 
-static samba_value tokens_table(samba_lm_build *b)
+/* The table of embeddings: its rows as float32, and what lies in memory, of which int8 has scales. */
+typedef struct tokens_table {
+    samba_value rows, kept, scales;
+} tokens_table;
+
+/* Rows of integers, as a linear layer's weights are in INT8: nearly half of what a small model reads is this table. */
+static tokens_table table_of_int8(samba_lm_build *b, const int64_t shape[2])
+{
+    const samba_initializer given = {.kind = SAMBA_INIT_NONE};
+    samba_value kept = samba_register_buffer(b->graph, "weight", SAMBA_INT8, 2, shape, given);
+    samba_value scales = samba_register_buffer(b->graph, "weight_scale", SAMBA_FLOAT32, 2, (int64_t[]){shape[0], 1}, given);
+    samba_value rows = samba_cast(kept, SAMBA_FLOAT32);
+    return (tokens_table){samba_mul(rows, scales), kept, scales};
+}
+
+static tokens_table table_of(samba_lm_build *b)
 {
     const samba_lm_shape *m = b->m;
+    const int64_t shape[2] = {m->vocab_size, m->embedding_size};
+    tokens_table table = {{0}, {0}, {0}};
     samba_lm_enter(b, m->names.embedding);
-    samba_value table = samba_lm_parameter(b, "weight", 2, (int64_t[]){m->vocab_size, m->embedding_size}, NAN);
+    if (b->options.base == SAMBA_BASE_INT8 || b->options.base == SAMBA_BASE_INT4) {
+        table = table_of_int8(b, shape);
+    } else {
+        table.rows = table.kept = samba_lm_parameter(b, "weight", 2, shape, NAN);
+        const samba_node *node = table.rows.index == SAMBA_NONE ? NULL : samba_node_at(b->graph, table.rows.index);
+        if (node && node->op == SAMBA_OP_cast)
+            table.kept.index = node->inputs[0];
+    }
     samba_lm_leave(b, m->names.embedding);
     return table;
 }
@@ -42,12 +66,24 @@ static samba_value position_rows(samba_lm_build *b)
     return samba_functional_embedding(at, table, NULL);
 }
 
+/* Rows of the table; of integers these alone are widened. */
+static samba_value rows_of(samba_lm_build *b, samba_value input_ids)
+{
+    const tokens_table table = table_of(b);
+    const samba_embedding_options options = {
+        .struct_size = sizeof options, .has_padding_idx = b->m->has_padding, .padding_idx = b->m->padding};
+    if (!table.scales.graph)
+        return samba_functional_embedding(input_ids, table.rows, &options);
+    samba_value integers = samba_functional_embedding(input_ids, table.kept, NULL);
+    samba_value scales = samba_functional_embedding(input_ids, table.scales, NULL);
+    integers = samba_cast(integers, SAMBA_FLOAT32);
+    return samba_mul(integers, scales);
+}
+
 static samba_value embed(samba_lm_build *b, samba_value input_ids)
 {
     const samba_lm_shape *m = b->m;
-    samba_embedding_options options = {
-        .struct_size = sizeof options, .has_padding_idx = m->has_padding, .padding_idx = m->padding};
-    samba_value x = samba_functional_embedding(input_ids, tokens_table(b), &options);
+    samba_value x = rows_of(b, input_ids);
     if (m->embedding_scale != 1)
         x = samba_mul_scalar(x, m->embedding_scale);
     x = samba_lm_normalize(b, x, m->names.embedding_norm, &m->norm);
@@ -102,7 +138,7 @@ static bool names_targets(const samba_lm_build *b) { return b->options.lora && b
 static void begin_tuning(samba_lm_build *b, bool layers)
 {
     samba_freeze_options freeze = samba_freeze_defaults();
-    freeze.base = layers || b->options.base == SAMBA_BASE_AS_TRACED ? b->options.base : SAMBA_BASE_BFLOAT16;
+    freeze.base = !layers && b->options.base == SAMBA_BASE_INT4 ? SAMBA_BASE_INT8 : b->options.base;
     static const char *const everything = "*";
     freeze.as_kept = reads_kept(b);
     if (!is_tuned(b)) {
@@ -144,15 +180,10 @@ static samba_value layers_of(samba_lm_build *b, samba_value x)
 /* ---- the whole ---- */
 
 /* The logits by the embedding's table, which a step reads as it is kept. */
-static samba_value tied_head(samba_lm_build *b, samba_value x, samba_value table)
+static samba_value tied_head(const samba_lm_build *b, samba_value x, tokens_table table)
 {
     const samba_value none = {0};
-    const samba_node *node = table.index == SAMBA_NONE ? NULL : samba_node_at(b->graph, table.index);
-    if (!reads_kept(b) || !node)
-        return samba_functional_linear(x, table, none);
-    if (node->op == SAMBA_OP_cast)
-        table.index = node->inputs[0];
-    return samba_stored_linear(x, table, none, false);
+    return reads_kept(b) ? samba_stored_linear(x, table.kept, table.scales, false) : samba_functional_linear(x, table.rows, none);
 }
 
 static samba_value fail(samba_graph *graph, samba_status status, const char *words)
@@ -175,7 +206,8 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
 {
     const samba_lm_shape *m = b->m;
     const samba_lm_names *n = &m->names;
-    samba_value x, table = {0};
+    samba_value x;
+    tokens_table table = {{0}, {0}, {0}};
     begin_tuning(b, false);
     samba_lm_enter(b, n->model);
     x = layers_of(b, embed(b, input_ids));
@@ -185,7 +217,7 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     if (n->project_out)
         x = samba_lm_linear(b, x, n->project_out, m->embedding_size, false);
     if (m->tied)
-        table = tokens_table(b);
+        table = table_of(b);
     samba_lm_leave(b, n->model);
     x = m->tied ? tied_head(b, x, table) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
     end_tuning(b, false);

@@ -66,12 +66,20 @@ static void keep(tuning *t, samba_tensor *tensor)
         t->made.tensors[t->made.count++] = tensor;
 }
 
+/* Whether the folder has a weight as (in, out): such are linear layers of the decoder's layers alone. */
+static bool is_turned(const samba_lm *lm, const samba_tensor *source)
+{
+    char part[300];
+    snprintf(part, sizeof part, ".%.290s.", lm->shape.names.layers);
+    return lm->shape.transposed && strstr(samba_tensor_name(source), part);
+}
+
 static samba_status quantized(tuning *t, const samba_tensor *source, samba_base base, samba_tensor *parts[2])
 {
     samba_tensor *wide = NULL;
-    samba_status status = widen(t, source, &wide);
+    samba_status status = samba_tensor_dtype(source) == SAMBA_FLOAT32 ? SAMBA_OK : widen(t, source, &wide);
     if (status == SAMBA_OK)
-        status = samba_quantize(t->lm->context, wide, base, t->lm->shape.transposed, parts);
+        status = samba_quantize(t->lm->context, wide ? wide : source, base, is_turned(t->lm, source), parts);
     samba_tensor_free(wide);
     return status;
 }
@@ -99,8 +107,7 @@ static samba_status as_dtype(tuning *t, const samba_tensor *source, const samba_
 static samba_status read_weight(tuning *t, const samba_tensor *source, samba_base base, int64_t out, int64_t in, float **values)
 {
     samba_tensor *parts[2] = {NULL};
-    const char *head = t->lm->shape.names.head;
-    const bool turned = t->lm->shape.transposed && strncmp(samba_tensor_name(source), head, strlen(head)) != 0;
+    const bool turned = is_turned(t->lm, source);
     samba_tensor *wide = NULL;
     *values = samba_alloc(t->lm->context, (size_t)(out * in) * sizeof(float));
     if (!*values)

@@ -57,7 +57,7 @@ def give_base(model, path):
         name = name.replace(".base_layer", "")
         value = widened(tensors, name)
         if value is not None:
-            parameter.data.copy_(value.T if model.config.model_type == "gpt2" else value)
+            parameter.data.copy_(value.T if ".h." in name else value)
         elif name in tensors:
             parameter.data.copy_(tensors[name].float())
 

@@ -328,8 +328,8 @@ def rounded_int4(w):
 
 
 def rounded(model, base):
-    """The model with the weights that generating reads: linear layers of the decoder's layers by the base, others of rank 2 and
-    more as bfloat16."""
+    """The model with the weights that generating reads: linear layers of the decoder's layers by the base, the table of
+    embeddings and the head in rows of int8 with int4 too, others of rank 2 and more as bfloat16."""
     state = model.state_dict()
     turned = model.config.model_type == "gpt2"
     inside = (".layers.", ".h.")
@@ -340,6 +340,8 @@ def rounded(model, base):
             w = value.numpy().T if turned else value.numpy()
             w = (rounded_int8 if base == 2 else rounded_int4)(numpy.ascontiguousarray(w))
             state[name] = torch.from_numpy(numpy.ascontiguousarray(w.T if turned else w))
+        elif base >= 2 and any(part in name for part in ("wte.", "embed_tokens.", "lm_head.")):
+            state[name] = torch.from_numpy(rounded_int8(value.numpy()))
         else:
             state[name] = value.bfloat16().float()
     model.load_state_dict(state)
