@@ -4,6 +4,7 @@ lm compile`, and run for one step of SGD with rate 1. Logits and loss are those 
 what the step took from the weights. Configurations are drawn from SEED, which is told where a case fails; SAMBA_LM_SEED and
 SAMBA_LM_CASES ask for others and more."""
 
+import copy
 import ctypes
 import json
 import logging
@@ -323,17 +324,32 @@ def near(given, expected, what, close=CLOSE, slack=0.0):
     assert distance <= close * greatest + slack, f"{what}: {distance} where the greatest is {greatest}"
 
 
-def check_gradients(model, before, after):
-    """`after` has the weights that one step with rate 1 has left of `before`."""
+def exact_gradients(model, inputs):
+    """By their parameters' names, in float64."""
+    model = copy.deepcopy(model).double()
+    model.zero_grad()
+    model(**inputs).loss.backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def check_gradients(model, before, after, inputs):
+    """`after` has the weights that one step with rate 1 has left of `before`. Where torch's own float32 is off its float64, ours
+    may be twice as far."""
+    exact = None
     after = safetensors.torch.load_file(after)
     seen = 0
     greatest = max(float(p.grad.abs().max()) for p in model.parameters() if p.grad is not None)
     for name, value in before.items():
-        parameter = dict(model.named_parameters()).get(name.replace("embed_out", "lm_head"))
+        parameter_name = name.replace("embed_out", "lm_head")
+        parameter = dict(model.named_parameters()).get(parameter_name)
         given = value.double() - after[name].double()
         expected = torch.zeros_like(given) if parameter.grad is None else parameter.grad.double()
         assert given.shape == expected.shape
         slack = 2e-7 * float(value.abs().max()) + 1e-6 * greatest  # of the subtraction
+        if float((given - expected).abs().max()) > CLOSE * float(expected.abs().max()) + slack:
+            exact = exact or exact_gradients(model, inputs)
+            if exact[parameter_name] is not None:
+                slack += 2 * float((expected - exact[parameter_name]).abs().max())
         near(given.numpy(), expected.numpy(), f"gradient of {name}", slack=slack)
         seen += 1
     assert seen == len({id(p) for p in model.parameters()})
@@ -358,7 +374,7 @@ def learn(model, before, given, **inputs):
     near(logits[shown], result.logits.detach().numpy()[shown], "logits")
     near(loss, result.loss.item(), "loss")
     result.loss.backward()
-    check_gradients(model, before, after)
+    check_gradients(model, before, after, inputs)
 
 
 def weights_of(folder):

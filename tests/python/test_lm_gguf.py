@@ -255,7 +255,8 @@ def test_transformers_reads(draw, tmp_path):
     config = draw(r)
     if draw is not bloom:
         config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
-    if draw is llama:
+    if draw is llama:  # rotary positions take pairs of a head's features
+        config.hidden_size = config.num_attention_heads * 2 * r.randint(2, 6)
         config.attention_bias = config.mlp_bias = False
         config.head_dim = config.hidden_size // config.num_attention_heads
     if draw is stablelm:
