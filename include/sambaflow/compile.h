@@ -56,6 +56,11 @@ typedef struct samba_compile_options {
      * all. The batch is one replica's; a session knows how many replicas there are (samba_run_options.data_parallel). */
     bool data_parallel;
     bool verify; /* run the verifier after every pass (tests do) */
+    /* With optimizers, parameters that none of them has have no gradient: nothing computes or keeps one. These have: names, in
+     * which * stands for any characters. Without optimizers all have one, and this must be empty. NAME where one matches
+     * nothing. */
+    int gradient_count;
+    const char *const *gradients;
 } samba_compile_options;
 SAMBA_API samba_compile_options samba_compile_defaults(void);
 

@@ -25,8 +25,9 @@
 
 typedef struct reverse {
     samba_graph *graph;
-    int64_t count;       /* forward nodes */
-    bool *wanted;        /* a parameter is among the node's ancestors, or it is one */
+    int64_t count; /* forward nodes */
+    bool *wanted;  /* a parameter that is to have a gradient is among the node's ancestors, or it is one */
+    const samba_wanted *which;
     samba_ref *gradient; /* of each forward node, SAMBA_NONE: zero */
     bool *output;        /* a gradient starts here once all that is computed from the node was visited */
     double *starts;      /* out, of each sink: what gradients of parameters start from it with, NaN: none do; NULL: nobody asks */
@@ -171,6 +172,12 @@ static samba_status deliver(reverse *r)
     return SAMBA_OK;
 }
 
+static bool is_wanted(const reverse *r, const samba_node *node)
+{
+    return node->op == SAMBA_OP_parameter &&
+           (!r->which || r->which->wants(r->which->user, samba_graph_name_at(r->graph, node->attrs->parameter.name)));
+}
+
 static samba_status differentiate(reverse *r)
 {
     samba_graph *g = r->graph;
@@ -180,7 +187,7 @@ static samba_status differentiate(reverse *r)
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         r->gradient[i] = SAMBA_NONE;
         r->output[i] = false;
-        r->wanted[i] = node->op == SAMBA_OP_parameter;
+        r->wanted[i] = is_wanted(r, node);
         for (int j = 0; j < node->arity; j++)
             r->wanted[i] = r->wanted[i] || r->wanted[node->inputs[j]];
     }
@@ -200,8 +207,8 @@ static samba_status differentiate(reverse *r)
     SAMBA_TRY(g->status);
     if (!r->any)
         return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
-                          "graph '%s' has no output that depends on a parameter: give it a loss, or compile with inference",
-                          g->name);
+                          "graph '%s' has no output that depends on a parameter%s: give it a loss, or compile with inference",
+                          g->name, r->which ? " of an optimizer" : "");
     return SAMBA_OK;
 }
 
@@ -298,9 +305,9 @@ static samba_status begin(reverse *r, samba_arena *arena, const samba_graph *in)
     return r->wanted && r->gradient && r->output ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
-samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
+samba_status samba_autodiff(const samba_graph *in, int steps, const samba_wanted *wanted, samba_graph **out)
 {
-    reverse r = {.steps = steps};
+    reverse r = {.steps = steps, .which = wanted};
     samba_arena arena = {.blocks = NULL};
     *out = NULL;
     samba_status status = begin(&r, &arena, in);

@@ -80,10 +80,13 @@ samba_status samba_pass_trace(samba_compiler *c)
 
 samba_status samba_pass_autodiff(samba_compiler *c)
 {
+    const samba_wanted wanted = {samba_has_gradient, c->options};
+    const bool some = c->options->optimizer_count > 0;
     samba_graph *out;
     if (c->options->inference)
         return SAMBA_OK;
-    SAMBA_TRY(samba_autodiff(c->graph, c->options->grad_accumulation_steps, &out));
+    SAMBA_TRY(samba_check_optimizers(c));
+    SAMBA_TRY(samba_autodiff(c->graph, c->options->grad_accumulation_steps, some ? &wanted : NULL, &out));
     samba_compiler_take_graph(c, out);
     return SAMBA_OK;
 }
@@ -140,6 +143,16 @@ samba_status samba_compile_check(samba_context *context, const samba_compile_opt
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d optimizers, and optimizers is %s", o->optimizer_count,
                           o->optimizers ? "given" : "NULL");
+    if (o->gradient_count < 0 || (o->gradient_count > 0 && !o->gradients))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d gradients, and gradients is %s", o->gradient_count,
+                          o->gradients ? "given" : "NULL");
+    if (o->gradient_count > 0 && o->optimizer_count == 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: gradients is given%s, and says what optimizers leave out: without optimizers %s",
+                          o->inference ? " for inference" : "", o->inference ? "there are none" : "all parameters have one");
+    for (int i = 0; i < o->gradient_count; i++)
+        if (!o->gradients[i])
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: name %d of gradients is NULL", i);
     for (int i = 0; i < o->optimizer_count; i++)
         if (o->optimizers[i].struct_size != sizeof(samba_optimizer))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,

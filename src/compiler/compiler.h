@@ -218,6 +218,10 @@ samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_alone, samba_pa
     samba_pass_optimizer, samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget,
     samba_pass_hold, samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce,
     samba_pass_memory, samba_pass_section;
+/* graph/optimizer.c: are the optimizers of the options right, and the names that they and `gradients` list? And whether a
+ * parameter has a gradient, where there are optimizers: `compile_options` is a samba_compile_options */
+samba_status samba_check_optimizers(const samba_compiler *compiler);
+bool samba_has_gradient(const void *compile_options, const char *parameter);
 /* precision.c: a traced graph with the casts of `precision`, a new graph */
 samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
 /* pipeline.c: all passes; those of one graph alone, up to its stages;

@@ -94,7 +94,7 @@ static bool learns(const samba_graph *graph)
 {
     samba_graph *gradient = NULL;
     bool any = false;
-    if (samba_autodiff(graph, 1, &gradient) == SAMBA_OK)
+    if (samba_autodiff(graph, 1, NULL, &gradient) == SAMBA_OK)
         for (int64_t s = 0; s < gradient->sink_count; s++)
             any = any || (gradient->sinks[s].kind == SAMBA_SINK_ASSIGN && gradient->sinks[s].phase == SAMBA_BCKWD);
     samba_graph_free(gradient);
@@ -364,7 +364,7 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
     options.mapping = next_seed(&state) % 6 == 0 && !(options.data_parallel && exchanges(graph)) ? SAMBA_MAPPING_SPATIAL
                                                                                                  : SAMBA_MAPPING_SECTION;
     samba_graph *whole = NULL;
-    if (samba_autodiff(graph, options.grad_accumulation_steps, &whole) == SAMBA_OK &&
+    if (samba_autodiff(graph, options.grad_accumulation_steps, NULL, &whole) == SAMBA_OK &&
         samba_graph_prune(whole, &c.graph) != SAMBA_OK)
         c.graph = NULL;
     samba_graph_free(whole);

@@ -71,7 +71,7 @@ static inline void compare_with_reference(const reference_case *c, samba_session
     c->model(traced, c->model_options);
     need(samba_graph_status(traced));
     need(samba_lower_precision(traced, c->precision, &precise));
-    need(c->inference ? samba_graph_rewrite(precise, NULL, NULL, &graph) : samba_autodiff(precise, 1, &graph));
+    need(c->inference ? samba_graph_rewrite(precise, NULL, NULL, &graph) : samba_autodiff(precise, 1, NULL, &graph));
     const char *names[LEAVES];
     samba_array leaves[LEAVES], values[LEAVES];
     samba_tensor *held[LEAVES] = {NULL};

@@ -298,6 +298,7 @@ static const struct {
               {"struct_size=", true, INT64, offsetof(samba_optimizer, struct_size)},
               {"nesterov=", true, BOOL, offsetof(samba_optimizer, nesterov)},
               {"input_count=", false, INT, offsetof(samba_compile_options, input_count)},
+              {"gradient_count=", false, INT, offsetof(samba_compile_options, gradient_count)},
               {"optimizer_count=", false, INT, offsetof(samba_compile_options, optimizer_count)},
               {"grad_accumulation_steps=", false, INT, offsetof(samba_compile_options, grad_accumulation_steps)},
               {"memory_budget=", false, INT64, offsetof(samba_compile_options, memory_budget)},
@@ -332,7 +333,7 @@ static samba_status compile_words(const char *text)
 {
     samba_compile_options o = strcmp(text, "silent") == 0 ? inference("graph", silent) : options();
     samba_optimizer optimizers[2] = {samba_sgd(0.1), samba_sgd(0.1)}, *at = optimizers;
-    const char *parameters[2][4];
+    const char *parameters[2][4], *gradients[4];
     char copy[128], *value;
     if (o.optimizer_count == 1)
         o.optimizers = optimizers;
@@ -343,6 +344,9 @@ static samba_status compile_words(const char *text)
         else if ((value = after(word, "parameter="))) {
             at->parameters = parameters[at - optimizers];
             parameters[at - optimizers][at->parameter_count++] = strcmp(value, "NULL") == 0 ? NULL : value;
+        } else if ((value = after(word, "gradient="))) {
+            o.gradients = gradients;
+            gradients[o.gradient_count++] = strcmp(value, "NULL") == 0 ? NULL : value;
         } else if (strcmp(word, "adamw") == 0)
             *at = samba_adamw(0.1);
         else if (strcmp(word, "also") == 0)

@@ -348,4 +348,67 @@ TEST(test_no_effect)
     assert_string_equal(samba_session_warning(t.session), "");
 }
 
-TEST_MAIN_WITH(NULL, drop_kept, test_groups, test_rest, test_changes, test_left_alone, test_no_effect)
+/* Gradients behind one step of SGD with rate 0; of what has none, NULL. */
+static void gradients_of(const samba_optimizer *optimizer, int asked_count, const char *const *asked, int threads,
+                         double *gradients[TRAINED])
+{
+    static const samba_dtype dtype = SAMBA_FLOAT32;
+    samba_tensor *inputs[2] = {kept(normal("x", dtype, 2, SHAPE(6, 7), 5)), kept(normal("y", dtype, 2, SHAPE(6, 5), 6))};
+    samba_compile_options options = training_of("left_out", odd_sizes, &dtype, 2, inputs, optimizer);
+    samba_run_options run = samba_run_defaults();
+    options.gradient_count = asked_count;
+    options.gradients = asked;
+    samba_session *session = open_kept(&options, threads, 17);
+    run.input_count = 2;
+    run.inputs = inputs;
+    need(samba_run(session, &run));
+    for (int k = 0; k < TRAINED; k++) {
+        char name[64];
+        int64_t count;
+        samba_tensor *there = NULL;
+        snprintf(name, sizeof name, "%s.grad", trained[k]);
+        const samba_status status = samba_session_get_by_name(session, name, &there);
+        samba_tensor_free(there);
+        assert_true(status == SAMBA_OK || status == SAMBA_ERROR_NAME);
+        gradients[k] = status == SAMBA_OK ? get_doubles(session, trained[k], ".grad", &count) : NULL;
+    }
+}
+
+/* Each parameter falls to the optimizer, is asked for, or neither: then it has no gradient. The others have the same bits. */
+TEST(test_left_out)
+{
+    double *all[TRAINED], *some[TRAINED];
+    samba_optimizer everything = samba_sgd(0);
+    gradients_of(&everything, 0, NULL, 1, all);
+    for (unsigned seed = 1; seed <= 12; seed++) {
+        unsigned drawn_from = seed;
+        const char *owned[TRAINED], *asked[TRAINED];
+        int owned_count = 0, asked_count = 0, lot[TRAINED];
+        for (int k = 0; k < TRAINED; k++) {
+            lot[k] = (int)(rand_r(&drawn_from) >> 8) % 3;
+            if (k == (int)seed % TRAINED)
+                lot[k] = 0;
+            if (lot[k] == 0)
+                owned[owned_count++] = trained[k];
+            if (lot[k] == 1)
+                asked[asked_count++] = trained[k];
+        }
+        print_message("seed %u: %d of the optimizer, %d asked for\n", seed, owned_count, asked_count);
+        samba_optimizer o = samba_sgd(0);
+        o.parameters = owned;
+        o.parameter_count = owned_count;
+        gradients_of(&o, asked_count, asked, 1 + (int)(seed % 2), some);
+        for (int k = 0; k < TRAINED; k++) {
+            int64_t count = k == 6 ? 3 * 101 * 91 : 1;
+            assert_true((some[k] != NULL) == (lot[k] < 2));
+            if (some[k] && seed % 2 == 0) /* sums over threads are others */
+                assert_memory_equal(some[k], all[k], (size_t)count * sizeof(double));
+            free(some[k]);
+        }
+        drop_kept(NULL);
+    }
+    for (int k = 0; k < TRAINED; k++)
+        free(all[k]);
+}
+
+TEST_MAIN_WITH(NULL, drop_kept, test_groups, test_rest, test_changes, test_left_alone, test_no_effect, test_left_out)

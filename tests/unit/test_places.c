@@ -168,7 +168,7 @@ TEST(gradients_have_the_place_of_their_operator)
     samba_set_module(g, "end");
     samba_set_source(g, "net.py", 3);
     samba_loss(g, "loss", samba_sum(x, 0, NULL, false));
-    need(samba_autodiff(g, 1, &all));
+    need(samba_autodiff(g, 1, NULL, &all));
     int seen = 0;
     for (int64_t i = 0; i < all->node_count; i++) {
         const samba_node *node = &all->nodes[i];

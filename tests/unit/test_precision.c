@@ -104,7 +104,7 @@ TEST(test_table)
 {
     for (int m = 0; m < LENGTH(models); m++) {
         OWN_GRAPH *traced = trace(models[m].model), *lowered = lower(traced, SAMBA_BF16), *graph;
-        need(samba_autodiff(lowered, 1, &graph));
+        need(samba_autodiff(lowered, 1, NULL, &graph));
         need(samba_graph_verify(graph));
         int contractions = 0, casts = 0, parameters = 0;
         for (int64_t i = 0; i < graph->node_count; i++) {

@@ -310,7 +310,7 @@ static samba_graph *make_model(random_case *t, running *run)
         if (samba_graph_status(t->graph) != SAMBA_OK)
             report(run, "the generator made no sound model: %s", samba_error_message(context));
         samba_graph *graph;
-        need(t->inference ? samba_graph_rewrite(t->graph, NULL, NULL, &graph) : samba_autodiff(t->graph, 1, &graph));
+        need(t->inference ? samba_graph_rewrite(t->graph, NULL, NULL, &graph) : samba_autodiff(t->graph, 1, NULL, &graph));
         int64_t elements = 0; /* of all values: how long the reference takes, about */
         for (int64_t i = 0; i < graph->node_count; i++)
             elements += node_numel(&graph->nodes[i]);

@@ -43,7 +43,7 @@ from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.samba.graph import SambaGraph
-from sambaflow.samba.optimizers import check_owned, hyperparameters, numbers, structs
+from sambaflow.samba.optimizers import check_owned, hyperparameters, numbers, set_optimizers
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.words import encoded, path_of, text
 
@@ -127,10 +127,8 @@ def compile_all(
                 optimizer_list("compile_multigraph", graph.optimizers),
                 everyone,
             )
-            groups, _alive = structs(
-                tracer, optimizer_list("compile_multigraph", graph.optimizers), numbers(tracer, graph.optimizers, known)
-            )
-            options.optimizers, options.optimizer_count = groups, len(groups)
+            listed = optimizer_list("compile_multigraph", graph.optimizers)
+            _alive = set_optimizers(options, tracer, listed, numbers(tracer, graph.optimizers, known))
         context.check(lib.samba_multigraph_add(several, options, False))
     if not write:
         return None

@@ -126,6 +126,24 @@ def structs(tracer, optimizers, its_numbers=None):
     return ffi.new("samba_optimizer[]", made), kept
 
 
+def set_optimizers(options, tracer, optimizers, its_numbers=None):
+    """Into a samba_compile_options, which points into what this returns. As in torch, a parameter that no optimizer has still has
+    a gradient where it requires one."""
+    made, kept = structs(tracer, optimizers, its_numbers)
+    options.optimizers, options.optimizer_count = made, len(made)
+    if not len(made):
+        return kept
+    trained = {name for _, _, its in groups(tracer, optimizers) for name in its}
+    others = [
+        name
+        for identity, (name, parameter, own) in tracer.names.items()
+        if own and parameter.requires_grad and identity in tracer.values and name not in trained
+    ]
+    words, options.gradient_count, alive = array_of(others)
+    options.gradients = ffi.cast("char *const *", words)
+    return made, kept, words, alive
+
+
 def _differs(optimizer, trained, what):
     return errors.StateError(
         f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers"

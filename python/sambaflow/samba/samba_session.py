@@ -52,7 +52,7 @@ from sambaflow.samba.auxiliary import Auxiliary
 from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import check_owned, hyperparameters, structs
+from sambaflow.samba.optimizers import check_owned, hyperparameters, set_optimizers
 from sambaflow.samba.owned import Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.profiler import Profiler
@@ -359,8 +359,7 @@ class SambaSession(Transfers, Auxiliary):
         options.data_parallel = data_parallel
         if not inference:
             check_owned("compile", tracer, optimizer_list("compile", optimizers))
-            groups, _kept = structs(tracer, optimizer_list("compile", optimizers))
-            options.optimizers, options.optimizer_count = groups, len(groups)
+            _kept = set_optimizers(options, tracer, optimizer_list("compile", optimizers))
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
         write_notes(text(path), *notes)

@@ -180,8 +180,25 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
                       first ? first : "");
 }
 
+/* Does an entry of options.gradients name a parameter? */
+static samba_status check_gradient(const samba_graph *g, const char *entry)
+{
+    const char *nearest = NULL;
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        const char *name = node->op == SAMBA_OP_parameter ? samba_graph_name_at(g, node->attrs->parameter.name) : NULL;
+        if (name && samba_match(entry, name))
+            return SAMBA_OK;
+        nearest = name ? nearer(entry, nearest, name) : nearest;
+    }
+    return samba_fail(g->context, SAMBA_ERROR_NAME, "compile: gradients: no parameter matches '%.128s'%s%.128s%s", entry,
+                      nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+}
+
 static samba_status check_lists(const samba_graph *g, const samba_compile_options *options)
 {
+    for (int j = 0; j < options->gradient_count; j++)
+        SAMBA_TRY(check_gradient(g, options->gradients[j]));
     for (int k = 0; k < options->optimizer_count; k++)
         for (int j = 0; j < options->optimizers[k].parameter_count; j++)
             SAMBA_TRY(check_entry(g, options, k, options->optimizers[k].parameters[j]));
@@ -216,6 +233,23 @@ static samba_status check(samba_context *context, const samba_compile_options *o
                                   j, i, name);
     }
     return SAMBA_OK;
+}
+
+samba_status samba_check_optimizers(const samba_compiler *c)
+{
+    const samba_compile_options *options = c->options;
+    double max_norm;
+    SAMBA_TRY(check(c->context, options, &max_norm));
+    return check_lists(options->graph ? options->graph : c->traced, options);
+}
+
+bool samba_has_gradient(const void *compile_options, const char *parameter)
+{
+    const samba_compile_options *options = compile_options;
+    bool has = is_taken(options, options->optimizer_count, parameter);
+    for (int j = 0; j < options->gradient_count; j++)
+        has = has || samba_match(options->gradients[j], parameter);
+    return has;
 }
 
 /* min(1, max_grad_norm / (norm + 1e-6)) over the gradients of every parameter that some optimizer owns */
@@ -274,7 +308,6 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
         return SAMBA_OK;
     double max_norm;
     SAMBA_TRY(check(compiler->context, options, &max_norm));
-    SAMBA_TRY(check_lists(options->graph ? options->graph : compiler->traced, options));
     samba_graph *g = compiler->graph; /* adds to it in place: nothing else holds it */
     int64_t count = g->node_count;
     samba_ref coefficient = max_norm > 0 ? clipping(g, options, max_norm, count) : SAMBA_NONE;
