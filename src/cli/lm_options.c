@@ -190,7 +190,7 @@ static const samba_option_row rows[] = {
     {.commands = SERVE,
      .name = "queue",
      .value = "N",
-     .help = "Requests that may wait beside as many (32); further ones are refused",
+     .help = "Requests that may wait beside as many as there are sequences (32)",
      INTEGER_AT(queue, 0, 65536)},
     {.commands = SERVE, .name = "connections", .value = "N", .help = "At once (64)", INT_AT(connections, 1, 4096)},
     {.commands = SERVE,
