@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts that end another text, which comes piece by piece: where the first of them begins, and how much of an end may yet turn out
- * to be the beginning of one. */
+ * Texts that end another text, which comes piece by piece: where the first of them begins, and how much of an end may yet turn
+ * out to be the beginning of one. */
 #define _GNU_SOURCE /* memmem */
 #include "base/base.h"
 

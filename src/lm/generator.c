@@ -2,8 +2,8 @@
  *
  * Sequences that grow. A generator has graphs of one step for a few lengths, which share weights and cache (step.c), and for each
  * sequence its tokens and how many of them the cache has. Running takes what is new by the longest graph that it fills well, all
- * sequences at once: one that has less, or nothing, gives tokens that do not count. Where those would be most of a long graph's, it
- * runs for one sequence alone, as prompts come one by one.
+ * sequences at once: one that has less, or nothing, gives tokens that do not count. Where those would be most of a long graph's,
+ * it runs for one sequence alone, as prompts come one by one.
  *
  * The generator owns session, tensors and tokens; the model is the caller's. */
 #include "base/null.h"

@@ -144,7 +144,8 @@ def test_models(server, folder):
 
 def test_conversation(server, reference):
     """Turn by turn, whole and streamed; later turns keep what was computed."""
-    client, model, messages = server.client(), name_of(server), [{"role": "system", "content": "Many fish swim in the deep, green sea."}]
+    client, model = server.client(), name_of(server)
+    messages = [{"role": "system", "content": "Many fish swim in the deep, green sea."}]
     for turn, words in enumerate(["How many swim?", "海", "in it?"]):
         messages.append({"role": "user", "content": words})
         text, reason, new, count = reference(chat_prompt(messages), 12)
