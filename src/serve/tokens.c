@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { ENOUGH = 4096 }; /* tokens of a chat that asks for no number, where sequences slide and have no end of their own */
+
 static samba_status encode(samba_context *context, const samba_serve_model *model, const char *text, size_t length, bool special,
                            samba_token_list *prompt)
 {
@@ -166,7 +168,7 @@ samba_status samba_serve_job_new(samba_context *context, const samba_serve_model
     *job = (samba_serve_job){.context = context, .request = request, .prompt_count = prompts, .text_count = prompts * request->n};
     job->open = job->text_count;
     const int64_t asked = request->max_tokens ? request->max_tokens : request->max_completion_tokens;
-    const int64_t all = model->capacity < INT32_MAX ? model->capacity : INT32_MAX;
+    const int64_t all = model->capacity < INT64_MAX ? model->capacity : ENOUGH;
     job->most = asked ? asked : request->kind == SAMBA_SERVE_CHAT ? all : 16; /* OpenAI's */
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
