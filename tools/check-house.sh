@@ -21,7 +21,8 @@ declare -A allowed=(
     [prepare]="base data gguf text"
     [report]="base tensor plan device parallel runtime"
     [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
-    [cli]="base tensor graph plan device pef data parallel runtime app report"
+    [serve]="base tensor"
+    [cli]="base tensor graph plan device pef data parallel runtime app report serve"
 )
 # Rooms in a room, ROOT/*/: what each may include of the others. FREE headers of the root stand above them all.
 includes() { # PREFIX FOLDER: FILE:HEADER of each header whose path begins so, without the prefix

@@ -79,6 +79,10 @@ typedef struct samba_lm_step_options {
     const samba_lora_options *lora; /* adapters of linear layers, as in samba_lm_options, without dropout. NULL: none */
     bool each; /* the logits of each token, (batch, length, vocab_size): what is no token of a sequence has some that mean nothing
         */
+    /* A step of one sequence over a cache of several: how many, and which of them, (1), int64 or int32; all else has batch 1. 0:
+     * the batch has all sequences of the cache */
+    int64_t sequences;
+    samba_value row;
 } samba_lm_step_options;
 SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, which is to be set */
 

@@ -142,6 +142,12 @@ bool samba_ends_with(const char *text, const char *ending);                     
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *samba_nearest(const char *name, const char *const *candidates, int count);
 
+/* ---- texts that end another one (base/stop.c); none of them is empty ---- */
+/* The first place in the text where one begins; -1: there is none. */
+int64_t samba_stop_find(int64_t count, const char *const *stops, const char *text, int64_t length);
+/* How many bytes at the text's end may be the beginning of one. */
+int64_t samba_stop_begun(int64_t count, const char *const *stops, const char *text, int64_t length);
+
 /* ---- files (base/file.c) ---- */
 /* Writes all bytes to a new file beside `path`, flushes to disk (fsync), renames over `path`. On error `path` is as it was and
  * the temporary file is gone; the message has the path and the system's reason. */

@@ -96,6 +96,7 @@ int samba_cli_prepare(int argc, char **argv);     /* cli/prepare.c: sambaflow pr
 int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm COMMAND ...; the exit status */
 int samba_cli_lm_generate(int argc, char **argv); /* lm_generate.c; argv[0] is "generate" */
 int samba_cli_lm_chat(int argc, char **argv);     /* lm_chat.c; argv[0] is "chat" */
+int samba_cli_lm_serve(int argc, char **argv);    /* lm_serve.c; argv[0] is "serve" */
 /* cli/compile_text.c: a forward graph's text; its nodes in `graph`, which has its inputs, and the values of its outputs and
  * losses in their order. Parameters that a pattern names are buffers. */
 samba_status samba_cli_text_open(samba_context *context, const char *path, samba_graph **graph);

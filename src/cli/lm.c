@@ -200,7 +200,8 @@ static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, 
     if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "train") != 0 && strcmp(command, "save") != 0 &&
         strcmp(command, "merge") != 0 && strcmp(command, "export") != 0)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm: expected a command, compile, train, save, merge, export, generate or chat, given '%s'", command);
+                          "lm: expected a command, compile, train, save, merge, export, generate, chat or serve, given '%s'",
+                          command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)
@@ -219,6 +220,8 @@ int samba_cli_lm(int argc, char **argv)
         return samba_cli_lm_generate(argc - 2, argv + 2);
     if (argc > 2 && strcmp(argv[2], "chat") == 0)
         return samba_cli_lm_chat(argc - 2, argv + 2);
+    if (argc > 2 && strcmp(argv[2], "serve") == 0)
+        return samba_cli_lm_serve(argc - 2, argv + 2);
     samba_lm_command j = {.length = 128};
     samba_cli_tuning_init(&j.tuning);
     bool asks = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options of lm generate and lm chat: one table, which says whose each is; and how both begin: model, tokenizer, generator.
- */
+ * The options of lm generate, lm chat and lm serve: one table, which says whose each is; and how all begin: model, tokenizer,
+ * generator. */
 #include "cli/lm_text.h"
 
 #include <string.h>
@@ -45,10 +45,24 @@ static void take_draft_base(void *into, const samba_option_row *row, char *text,
     p->has_draft_base = true;
 }
 
-enum { BOTH = SAMBA_LM_GENERATE | SAMBA_LM_CHAT };
+/* "1M": bytes. */
+static void take_size(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    static const char units[] = "KMG";
+    const size_t length = strlen(text);
+    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
+    const int bits = unit ? 10 * (int)(unit - units + 1) : 0;
+    char number[32], option[64];
+    snprintf(number, sizeof number, "%.*s", (int)(unit ? length - 1 : length), text);
+    snprintf(option, sizeof option, "--%s", row->name);
+    *(int64_t *)((char *)into + row->at) = samba_word_integer(state, option, number, row->low, row->high >> bits) << bits;
+}
+#define SIZE_AT(field, least, most) OTHER(take_size), .at = offsetof(parse, field), .low = least, .high = most
+
+enum { SERVE = SAMBA_LM_SERVE, BOTH = SAMBA_LM_GENERATE | SAMBA_LM_CHAT, ALL = BOTH | SERVE };
 
 static const samba_option_row rows[] = {
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "model",
      .value = "FOLDER",
      .help = "The model's folder: config.json, safetensors files, tokenizer",
@@ -74,7 +88,7 @@ static const samba_option_row rows[] = {
      .help = "What the user says; several are turns. Without: lines of standard input",
      OTHER(take_prompt)},
     {.commands = SAMBA_LM_CHAT, .name = "system", .value = "TEXT", .help = "What the conversation begins with", TEXT_AT(system)},
-    {.commands = SAMBA_LM_CHAT,
+    {.commands = SAMBA_LM_CHAT | SERVE,
      .name = "template",
      .value = "TEXT",
      .help = "A chat template, or the name of one of the folder's (the folder's own)",
@@ -117,58 +131,123 @@ static const samba_option_row rows[] = {
      .help = "Without the tokens that the tokenizer puts around a text",
      FLAG_AT(plain)},
     {.commands = BOTH, .name = "keep-special", .help = "Special tokens are written as text", FLAG_AT(keep_special)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "capacity",
      .value = "N",
      .help = "Tokens of prompt and text that the cache has room for (the model's positions, at most 4096)",
      INTEGER_AT(capacity, 1, INT32_MAX)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "chunk",
      .value = "N",
      .help = "Tokens of a prompt that are taken at once (128)",
      INTEGER_AT(chunk, 1, 4096)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "base",
      .value = "NAME",
      .help = "Weights are kept as float32 (default), bfloat16, int8 or int4",
      CHOICE_AT(base, bases, SAMBA_COUNT(bases))},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "adapter",
      .value = "FOLDER",
      .help = "Adapters of PEFT, or of lm train, beside the model's weights",
      TEXT_AT(adapter)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "draft",
      .value = "FOLDER",
      .help = "A smaller model of the same tokenizer, whose tokens the model looks at several at once",
      TEXT_AT(draft)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "draft-tokens",
      .value = "N",
      .help = "How many of its tokens at once (4)",
      INTEGER_AT(draft_tokens, 1, 64)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "draft-base",
      .value = "NAME",
      .help = "How its weights are kept (as --base)",
      OTHER(take_draft_base)},
-    {.commands = BOTH,
+    {.commands = ALL,
      .name = "threads",
      .value = "N",
      .help = "Threads (as many as the machine has cores)",
      INT_AT(threads, 1, 4096)},
-    {.commands = BOTH, .name = "isa", .value = "NAME", .help = "Instruction set", TEXT_AT(isa)},
+    {.commands = ALL, .name = "isa", .value = "NAME", .help = "Instruction set", TEXT_AT(isa)},
+    {.commands = SERVE,
+     .name = "host",
+     .value = "ADDRESS",
+     .help = "Where to listen (127.0.0.1, which this machine alone reaches)",
+     TEXT_AT(host)},
+    {.commands = SERVE,
+     .name = "port",
+     .value = "N",
+     .help = "And at which port (8080); 0: any that is free",
+     INT_AT(port, 0, 65535)},
+    {.commands = SERVE,
+     .name = "sequences",
+     .value = "N",
+     .help = "Texts that are made side by side (4; with a draft 1)",
+     INTEGER_AT(sequences, 1, 1024)},
+    {.commands = SERVE,
+     .name = "queue",
+     .value = "N",
+     .help = "Requests that may wait beside as many as there are sequences (32)",
+     INTEGER_AT(queue, 0, 65536)},
+    {.commands = SERVE, .name = "connections", .value = "N", .help = "At once (64)", INT_AT(connections, 1, 4096)},
+    {.commands = SERVE,
+     .name = "max-request-size",
+     .value = "BYTES",
+     .help = "Of a request's body: 65536, 64K, 1M (1M)",
+     SIZE_AT(most_bytes, 1, (int64_t)1 << 30)},
+    {.commands = SERVE,
+     .name = "timeout",
+     .value = "SECONDS",
+     .help = "That a request may take to come, and that its answer may (600)",
+     REAL_AT(seconds, 1, 1000000)},
+    {.commands = SERVE,
+     .name = "api-key-file",
+     .value = "FILE",
+     .help = "Keys, a line each, of which a request must have one",
+     TEXT_AT(key_file)},
+    {.commands = SERVE,
+     .name = "cors",
+     .value = "ORIGIN",
+     .help = "Pages that may ask from a browser, http://localhost:3000; *: all (none)",
+     TEXT_AT(origin)},
+    {.commands = SERVE, .name = "quiet", .help = "No line for each request", FLAG_AT(quiet)},
     {.commands = BOTH, .name = "json", .help = "One JSON object at the end, instead of text", FLAG_AT(json)},
 };
+
+typedef struct facts { /* of a command */
+    int command;
+    char name[24]; /* messages begin with it */
+    const char *help, *instead;
+} facts;
+
+static facts all_facts[] = {
+    {SAMBA_LM_GENERATE, "sambaflow lm generate", "Continues a text by a language model of a Hugging Face folder (docs/lm.md).",
+     "a prompt is given by --prompt TEXT"},
+    {SAMBA_LM_CHAT, "sambaflow lm chat",
+     "Talks with a language model of a Hugging Face folder, by its chat template (docs/lm.md).",
+     "what the user says is given by --message TEXT"},
+    {SAMBA_LM_SERVE, "sambaflow lm serve",
+     "Answers requests over HTTP by a language model of a Hugging Face folder, as OpenAI's API does (docs/lm.md).",
+     "the model's folder is given by --model FOLDER"},
+};
+
+static facts *facts_of(int command)
+{
+    int i = 0;
+    while (all_facts[i].command != command)
+        i++;
+    return &all_facts[i];
+}
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     samba_lm_words *p = state->input;
     const int row = samba_option_find(rows, SAMBA_COUNT(rows), key);
     if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s' is no option: %s", text,
-                   p->command == SAMBA_LM_CHAT ? "what the user says is given by --message TEXT"
-                                               : "a prompt is given by --prompt TEXT");
+        argp_error(state, "'%s' is no option: %s", text, facts_of(p->command)->instead);
     else if (key == ARGP_KEY_END && !p->model)
         argp_error(state, "which model? Give its folder by --model FOLDER");
     else if (key == ARGP_KEY_END && !p->draft && (p->draft_tokens || p->has_draft_base))
@@ -185,22 +264,23 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *words)
 {
     struct argp_option options[SAMBA_COUNT(rows) + 1] = {{0}};
-    static char generate[] = "sambaflow lm generate", chat[] = "sambaflow lm chat"; /* messages begin with it */
     int count = 0;
     for (int i = 0; i < SAMBA_COUNT(rows); i++)
         if (rows[i].commands & command)
             options[count++] = samba_option_of(rows, i);
-    const struct argp argp = {options,
-                              parse_option,
-                              NULL,
-                              command == SAMBA_LM_CHAT
-                                  ? "Talks with a language model of a Hugging Face folder, by its chat template (docs/lm.md)."
-                                  : "Continues a text by a language model of a Hugging Face folder (docs/lm.md).",
-                              NULL,
-                              NULL,
-                              NULL};
-    argv[0] = command == SAMBA_LM_CHAT ? chat : generate;
-    *words = (samba_lm_words){.command = command, .max_new_tokens = 128, .chunk = 128, .top_p = 1, .repetition_penalty = 1};
+    const struct argp argp = {options, parse_option, NULL, facts_of(command)->help, NULL, NULL, NULL};
+    argv[0] = facts_of(command)->name;
+    *words = (samba_lm_words){.command = command,
+                              .max_new_tokens = 128,
+                              .chunk = 128,
+                              .top_p = 1,
+                              .repetition_penalty = 1,
+                              .host = "127.0.0.1",
+                              .port = 8080,
+                              .queue = 32,
+                              .connections = 64,
+                              .most_bytes = 1 << 20,
+                              .seconds = 600};
     argp_parse(&argp, argc, argv, 0, NULL, words);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the commands that make text, lm generate (lm_generate.c) and lm chat (lm_chat.c): their options and how they begin
- * (lm_options.c). */
+ * Between the commands that make text, lm generate (lm_generate.c), lm chat (lm_chat.c) and lm serve (lm_serve.c): their options
+ * and how they begin (lm_options.c). */
 #ifndef SAMBA_CLI_LM_TEXT_H
 #define SAMBA_CLI_LM_TEXT_H
 
@@ -9,7 +9,7 @@
 #include <sambaflow/lm.h>
 
 enum { SAMBA_LM_MOST_PROMPTS = 64, SAMBA_LM_MOST_STOPS = 16 };
-enum { SAMBA_LM_GENERATE = 1, SAMBA_LM_CHAT = 2 }; /* commands */
+enum { SAMBA_LM_GENERATE = 1, SAMBA_LM_CHAT = 2, SAMBA_LM_SERVE = 4 }; /* commands */
 typedef enum samba_lm_prompt_kind { SAMBA_LM_TEXT, SAMBA_LM_FILE, SAMBA_LM_IDS } samba_lm_prompt_kind;
 
 typedef struct samba_lm_words { /* of the command line */
@@ -30,11 +30,17 @@ typedef struct samba_lm_words { /* of the command line */
     } prompts[SAMBA_LM_MOST_PROMPTS]; /* of chat: what the user says */
     const char *stops[SAMBA_LM_MOST_STOPS];
     const char *system, *template; /* of chat */
+    /* of serve */
+    const char *host, *key_file, *origin;
+    int port, connections;
+    int64_t sequences, queue, most_bytes; /* sequences 0: not given */
+    double seconds;
+    bool quiet;
 } samba_lm_words;
 /* argv[0] is the command. Ends the program where words are wrong, or for --help. */
 void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *words);
 
-typedef struct samba_lm_task { /* what both have open */
+typedef struct samba_lm_task { /* what each has open */
     samba_context *context;
     const samba_lm_words *words;
     samba_lm *lm;

@@ -2,7 +2,6 @@
  *
  * New tokens as text. Each sequence has a stream of its tokens' characters, of which those are kept back that may yet turn out
  * to be the beginning of a stop string: what a caller is told is never taken back. A token that ends its sequence is no text. */
-#define _GNU_SOURCE /* memmem */
 #include "base/null.h"
 #include "lm/lm.h"
 
@@ -20,32 +19,6 @@ typedef struct texts {
     writer *writers;
     int64_t count;
 } texts;
-
-/* The first place in the text where a stop string begins; -1: there is none. */
-static int64_t find_stop(const samba_generation_options *o, const char *text, int64_t length)
-{
-    int64_t first = -1;
-    for (int64_t i = 0; i < o->stop_string_count; i++) {
-        const char *at = memmem(text, (size_t)length, o->stop_strings[i], strlen(o->stop_strings[i]));
-        if (at && (first < 0 || at - text < first))
-            first = at - text;
-    }
-    return first;
-}
-
-/* How many bytes at the end may be the beginning of a stop string. */
-static int64_t undecided(const samba_generation_options *o, const char *text, int64_t length)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < o->stop_string_count; i++) {
-        int64_t n = (int64_t)strlen(o->stop_strings[i]) - 1;
-        n = n < length ? n : length;
-        while (n > most && memcmp(text + length - n, o->stop_strings[i], (size_t)n) != 0)
-            n--;
-        most = n > most ? n : most;
-    }
-    return most;
-}
 
 /* Whole characters: what is kept back begins with one, as a stop string does. */
 static void tell(texts *t, int64_t sequence, int64_t length, samba_generation_end *end)
@@ -81,12 +54,14 @@ static samba_status visit(void *user, int64_t sequence, int32_t id, samba_genera
         SAMBA_TRY(samba_token_stream_end(w->stream, &text, &length));
         SAMBA_TRY(take(t, sequence, text, length));
     }
-    int64_t stop = find_stop(t->options, w->kept, w->length);
+    const samba_generation_options *o = t->options;
+    const int64_t stop = samba_stop_find(o->stop_string_count, o->stop_strings, w->kept, w->length);
     if (stop >= 0) {
         w->length = stop;
         *end = SAMBA_END_STRING;
     }
-    tell(t, sequence, *end ? w->length : w->length - undecided(t->options, w->kept, w->length), end);
+    const int64_t kept = *end ? 0 : samba_stop_begun(o->stop_string_count, o->stop_strings, w->kept, w->length);
+    tell(t, sequence, w->length - kept, end);
     return SAMBA_OK;
 }
 

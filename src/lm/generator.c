@@ -2,7 +2,8 @@
  *
  * Sequences that grow. A generator has graphs of one step for a few lengths, which share weights and cache (step.c), and for each
  * sequence its tokens and how many of them the cache has. Running takes what is new by the longest graph that it fills well, all
- * sequences at once: one that has less, or nothing, gives tokens that do not count.
+ * sequences at once: one that has less, or nothing, gives tokens that do not count. Where those would be most of a long graph's,
+ * it runs for one sequence alone, as prompts come one by one.
  *
  * The generator owns session, tensors and tokens; the model is the caller's. */
 #include "base/null.h"
@@ -18,7 +19,8 @@ enum {
     MOST_CAPACITY = 4096, /* where nobody says another */
     LENGTHS = 3,
     SHORT = 16, /* tokens: so many together take little longer than one, whose time is that of reading the weights */
-    FILLED = 4  /* a graph is run where at least a part of this of its tokens counts */
+    FILLED = 4, /* a graph is run where at least a part of this of its tokens counts */
+    SHARED = 2  /* and for all sequences, where a part of this of theirs does */
 };
 
 typedef struct sequence {
@@ -31,6 +33,7 @@ typedef struct sequence {
 typedef struct lm_step { /* a graph */
     int64_t length;
     char name[32], ids_name[48];
+    bool alone; /* of one sequence, of several */
     samba_tensor *ids;
 } lm_step;
 
@@ -44,8 +47,11 @@ struct samba_generator {
     sequence *sequences;
     lm_step steps[LENGTHS]; /* the longest first; the last is of one token */
     int step_count;
+    lm_step alone[LENGTHS]; /* the same of one sequence, without that of one token, where there are several */
+    int alone_count;
     lm_step each; /* which gives the logits of all its tokens; length 0: there is none */
     samba_tensor *start, *count, *logits, *each_logits;
+    samba_tensor *own_start, *own_count, *own_row, *own_logits; /* of a step of one sequence */
     bool slides;
 };
 
@@ -75,22 +81,29 @@ static void trace(samba_graph *graph, const void *given)
     options.base = t->g->options.base;
     options.each = t->step == &t->g->each;
     options.lora = lora_of(t->g);
+    const bool alone = t->step->alone;
     samba_value ids = samba_input(graph, t->step->ids_name);
-    samba_value start = samba_input(graph, "start");
-    samba_value count = samba_input(graph, "count");
-    samba_output(graph, options.each ? "each_logits" : "logits", samba_lm_step(t->g->lm, graph, ids, start, count, &options));
+    samba_value start = samba_input(graph, alone ? "own_start" : "start");
+    samba_value count = samba_input(graph, alone ? "own_count" : "count");
+    if (alone) {
+        options.sequences = t->g->options.sequences;
+        options.row = samba_input(graph, "own_row");
+    }
+    const char *name = alone ? "own_logits" : options.each ? "each_logits" : "logits";
+    samba_output(graph, name, samba_lm_step(t->g->lm, graph, ids, start, count, &options));
 }
 
 static samba_status add_graph(samba_generator *g, const lm_step *step)
 {
     samba_tensor *const inputs[3] = {step->ids, g->start, g->count};
+    samba_tensor *const own[4] = {step->ids, g->own_start, g->own_count, g->own_row};
     samba_compile_options options = samba_compile_defaults();
     const traced t = {g, step};
     options.name = step->name;
     options.model = trace;
     options.model_options = &t;
-    options.inputs = inputs;
-    options.input_count = 3;
+    options.inputs = step->alone ? own : inputs;
+    options.input_count = step->alone ? 4 : 3;
     options.inference = true;
     return samba_multigraph_add(g->graphs, &options, false);
 }
@@ -105,6 +118,8 @@ static samba_status compile(samba_generator *g)
     samba_status status = SAMBA_OK;
     for (int i = 0; i < g->step_count && status == SAMBA_OK; i++)
         status = add_graph(g, &g->steps[i]);
+    for (int i = 0; i < g->alone_count && status == SAMBA_OK; i++)
+        status = add_graph(g, &g->alone[i]);
     if (status == SAMBA_OK && g->each.length > 0)
         status = add_graph(g, &g->each);
     return status == SAMBA_OK ? samba_multigraph_session(g->graphs, "generate", &options, &g->session) : status;
@@ -168,12 +183,27 @@ static samba_status name_step(samba_generator *g, lm_step *s, const char *kind, 
     s->length = length;
     snprintf(s->name, sizeof s->name, "%s%lld", kind, (long long)length);
     snprintf(s->ids_name, sizeof s->ids_name, "input_ids.%s%lld", kind, (long long)length);
-    return samba_tensor_new(g->context, s->ids_name, SAMBA_INT32, 2, (int64_t[]){g->options.sequences, length}, &s->ids);
+    return samba_tensor_new(g->context, s->ids_name, SAMBA_INT32, 2, (int64_t[]){s->alone ? 1 : g->options.sequences, length},
+                            &s->ids);
 }
 
 static samba_status add_step(samba_generator *g, int64_t length)
 {
+    if (g->options.sequences > 1 && length > 1) {
+        lm_step *alone = &g->alone[g->alone_count++];
+        alone->alone = true;
+        SAMBA_TRY(name_step(g, alone, "alone", length));
+    }
     return name_step(g, &g->steps[g->step_count++], "step", length);
+}
+
+static samba_status make_own(samba_generator *g)
+{
+    const int64_t one = 1, vocab = g->lm->shape.vocab_size;
+    SAMBA_TRY(samba_tensor_new(g->context, "own_start", SAMBA_INT64, 1, &one, &g->own_start));
+    SAMBA_TRY(samba_tensor_new(g->context, "own_count", SAMBA_INT64, 1, &one, &g->own_count));
+    SAMBA_TRY(samba_tensor_new(g->context, "own_row", SAMBA_INT64, 1, &one, &g->own_row));
+    return samba_tensor_new(g->context, "own_logits", SAMBA_FLOAT32, 2, (int64_t[]){1, vocab}, &g->own_logits);
 }
 
 static samba_status make_room(samba_generator *g)
@@ -192,6 +222,8 @@ static samba_status make_room(samba_generator *g)
         SAMBA_TRY(name_step(g, &g->each, "each", length));
         SAMBA_TRY(samba_tensor_new(g->context, "each_logits", SAMBA_FLOAT32, 3, (int64_t[]){n, length, vocab}, &g->each_logits));
     }
+    if (n > 1)
+        SAMBA_TRY(make_own(g));
     if (g->options.chunk > 1)
         SAMBA_TRY(add_step(g, g->options.chunk));
     if (g->options.chunk >= 2 * SHORT)
@@ -238,6 +270,12 @@ void samba_generator_free(samba_generator *g)
         samba_free(g->context, g->sequences[i].ids, (size_t)g->sequences[i].room * sizeof(int32_t));
     for (int i = 0; i < g->step_count; i++)
         samba_tensor_free(g->steps[i].ids);
+    for (int i = 0; i < g->alone_count; i++)
+        samba_tensor_free(g->alone[i].ids);
+    samba_tensor_free(g->own_start);
+    samba_tensor_free(g->own_count);
+    samba_tensor_free(g->own_row);
+    samba_tensor_free(g->own_logits);
     samba_tensor_free(g->start);
     samba_tensor_free(g->count);
     samba_tensor_free(g->logits);
@@ -353,19 +391,53 @@ samba_status samba_generator_truncate(samba_generator *g, int64_t index, int64_t
 /* ---- running ---- */
 
 static int64_t left(const sequence *s) { return s->count - s->cached; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The graph for the sequence that has most to run. */
-static const lm_step *choose(const samba_generator *g)
+/* The graph for the sequence that has most to run: of all sequences, or where the others have little of it alone. */
+static const lm_step *choose(const samba_generator *g, int64_t *longest)
 {
-    int64_t most = 0;
+    int64_t most = 0, counted = 0;
     for (int64_t i = 0; i < g->options.sequences; i++)
-        most = left(&g->sequences[i]) > most ? left(&g->sequences[i]) : most;
+        if (left(&g->sequences[i]) > most) {
+            most = left(&g->sequences[i]);
+            *longest = i;
+        }
     if (most == 0)
         return NULL;
     int at = 0;
     while (at + 1 < g->step_count && (most == 1 || most * FILLED <= g->steps[at].length))
         at++;
-    return &g->steps[at];
+    for (int64_t i = 0; i < g->options.sequences; i++)
+        counted += least(left(&g->sequences[i]), g->steps[at].length);
+    const bool alone = at < g->alone_count && counted * SHARED < g->options.sequences * g->steps[at].length;
+    return alone ? &g->alone[at] : &g->steps[at];
+}
+
+/* A step of one sequence. */
+static samba_status run_alone(samba_generator *g, const lm_step *step, int64_t index)
+{
+    sequence *s = &g->sequences[index];
+    const int64_t count = least(left(s), step->length);
+    int32_t *ids = samba_tensor_data(step->ids);
+    *(int64_t *)samba_tensor_data(g->own_start) = s->cached;
+    *(int64_t *)samba_tensor_data(g->own_count) = count;
+    *(int64_t *)samba_tensor_data(g->own_row) = index;
+    memset(ids, 0, (size_t)step->length * sizeof *ids);
+    memcpy(ids, s->ids + s->cached, (size_t)count * sizeof *ids);
+    samba_tensor *const inputs[4] = {step->ids, g->own_start, g->own_count, g->own_row};
+    samba_run_options options = samba_run_defaults();
+    options.train = false;
+    options.graph_name = step->name;
+    options.inputs = inputs;
+    options.input_count = 4;
+    options.outputs = &g->own_logits;
+    options.output_count = 1;
+    SAMBA_TRY(samba_run(g->session, &options));
+    s->cached += count;
+    s->reach = s->reach > s->cached ? s->reach : s->cached;
+    if (s->cached == s->count)
+        memcpy(s->logits, samba_tensor_data(g->own_logits), (size_t)g->lm->shape.vocab_size * sizeof(float));
+    return SAMBA_OK;
 }
 
 static samba_status run(samba_generator *g, const lm_step *step)
@@ -406,8 +478,9 @@ static samba_status run(samba_generator *g, const lm_step *step)
 samba_status samba_generator_run(samba_generator *g)
 {
     SAMBA_NEED(NULL, g);
-    for (const lm_step *step = choose(g); step; step = choose(g))
-        SAMBA_TRY(run(g, step));
+    int64_t longest = 0;
+    for (const lm_step *step = choose(g, &longest); step; step = choose(g, &longest))
+        SAMBA_TRY(step->alone ? run_alone(g, step, longest) : run(g, step));
     return SAMBA_OK;
 }
 

@@ -193,7 +193,9 @@ typedef struct samba_lm_build {
      * tokens come at once at most. capacity 0: whole sequences, and no cache */
     samba_value start, count;
     int64_t capacity, chunk;
-    bool each;   /* of a step: logits of each token */
+    bool each;         /* of a step: logits of each token */
+    int64_t sequences; /* of a step of one of them: (1) which it is; 0: the batch has all that the cache has */
+    samba_value row;
     bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */

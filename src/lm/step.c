@@ -52,15 +52,26 @@ static samba_value positions(const samba_lm_build *b)
     return samba_add(column(b, b->start), at);
 }
 
+static int64_t kept(const samba_lm_build *b) { return b->sequences ? b->sequences : b->batch; } /* sequences of the cache */
+
 /* The layer's buffer with the new tokens' rows, which it keeps. */
 static samba_value write(samba_lm_build *b, const char *name, samba_value index, samba_value rows, int64_t slots)
 {
-    const int64_t shape[4] = {b->batch, b->m->key_value_heads, slots + 1, b->m->head_dim};
+    const int64_t shape[4] = {kept(b), b->m->key_value_heads, slots + 1, b->m->head_dim};
     samba_value buffer =
         samba_register_buffer(b->graph, name, SAMBA_FLOAT32, 4, shape, (samba_initializer){.kind = SAMBA_INIT_ZEROS});
     samba_value written = samba_scatter(buffer, 2, index, rows);
     samba_assign(buffer, written);
-    return written;
+    return b->sequences ? samba_index_select(written, 0, b->row) : written;
+}
+
+/* Where tokens of all sequences go that the cache has: those of the others, which are no tokens, where nobody looks. */
+static samba_value of_all(const samba_lm_build *b, samba_value slot, samba_value unused)
+{
+    const int64_t each[4] = {b->sequences, 1, 1, 1}, one[4] = {1, 1, 1, 1};
+    samba_value which = samba_reshape(samba_arange(b->graph, b->sequences, SAMBA_INT64), 4, each);
+    samba_value mine = samba_eq(which, samba_reshape(samba_cast(b->row, SAMBA_INT64), 4, one));
+    return samba_where(mine, slot, unused);
 }
 
 /* Attention over all slots of the cache, with a bias for each: such models have no window, so that slots are positions. */
@@ -81,7 +92,7 @@ samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], in
 {
     const samba_lm_shape *m = b->m;
     const int64_t slots = slots_of(m, layer, b->capacity, b->chunk);
-    const int64_t rows[4] = {b->batch, m->key_value_heads, b->length, m->head_dim};
+    const int64_t rows[4] = {kept(b), m->key_value_heads, b->length, m->head_dim};
     const bool windowed = m->sliding && m->sliding[layer];
     samba_cache_options options = {.struct_size = sizeof options,
                                    .slots = slots,
@@ -92,9 +103,12 @@ samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], in
     if (windowed)
         slot = samba_remainder(slot, samba_integer(b->graph, slots));
     slot = samba_where(seen, slot, unused);
-    slot = samba_expand(samba_reshape(slot, 4, (int64_t[]){b->batch, 1, b->length, 1}), 4, rows);
-    samba_value key = write(b, "cache_key", slot, qkv[1], slots);
-    samba_value value = write(b, "cache_value", slot, qkv[2], slots);
+    slot = samba_reshape(slot, 4, (int64_t[]){b->batch, 1, b->length, 1});
+    if (b->sequences)
+        slot = of_all(b, slot, unused);
+    slot = samba_expand(slot, 4, rows);
+    samba_value key = write(b, "cache_key", slot, samba_expand(qkv[1], 4, rows), slots);
+    samba_value value = write(b, "cache_value", slot, samba_expand(qkv[2], 4, rows), slots);
     if (m->alibi)
         return attend_alibi(b, qkv[0], key, value, slots, scale);
     return samba_cache_attention(qkv[0], key, value, b->start, &options);
@@ -147,6 +161,8 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
     b.capacity = options.capacity;
     b.chunk = options.chunk ? options.chunk : b.length;
     b.each = options.each;
+    b.sequences = options.sequences;
+    b.row = options.row;
     samba_lora_options lora = samba_lora_defaults();
     if (options.lora) {
         status = samba_options_take(lm->context, "samba_lm_step", options.lora, sizeof lora, &lora);
@@ -157,6 +173,10 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
     }
     if (!is_list(&b, start) || !is_list(&b, count))
         return fail(graph, SAMBA_ERROR_SHAPE, "start and count are expected to be (batch), int64 or int32");
+    if (b.sequences < 0 || (b.sequences && (b.batch != 1 || !is_list(&b, b.row))))
+        return fail(graph, SAMBA_ERROR_SHAPE,
+                    "of one of several sequences input_ids, start, count and row are expected to have batch 1, and row to be an "
+                    "integer");
     if (b.length < 1 || b.chunk < b.length || b.capacity < 1 || b.chunk > INT32_MAX || b.capacity > INT32_MAX)
         return fail(graph, SAMBA_ERROR_ARGUMENT,
                     "a capacity of 1 or more, at least one token, and a chunk of at least the graph's length are expected");

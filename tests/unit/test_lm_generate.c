@@ -244,6 +244,82 @@ TEST(test_step)
     samba_lm_free(lm);
 }
 
+static void row_model(samba_graph *g, const void *given)
+{
+    step s = *(const step *)given;
+    s.options.row = s.options.sequences == 3 ? samba_input(g, "ids") : samba_input(g, "count");
+    step_model(g, &s);
+}
+
+/* One of several sequences: which of them is a number. */
+TEST(test_step_of_one)
+{
+    samba_lm *lm;
+    need(samba_lm_open(context, folder_of("three", "config.json", LLAMA), &lm));
+    for (int64_t sequences = 2; sequences <= 4; sequences++)
+        for (int64_t batch = 1; batch <= 2; batch++) {
+            samba_tensor *tensors[3] = {tensor("ids", SAMBA_INT32, SIZES(batch, 3)), tensor("start", SAMBA_INT64, SIZES(batch)),
+                                        tensor("count", SAMBA_INT64, SIZES(batch))};
+            step s = {.lm = lm, .options = samba_lm_step_defaults()};
+            samba_graph *g;
+            s.options.capacity = 5;
+            s.options.sequences = sequences;
+            need(samba_graph_new(context, "step", &g));
+            for (int i = 0; i < 3; i++)
+                need(samba_graph_add_input(g, tensors[i]));
+            row_model(g, &s);
+            if (batch == 1 && sequences != 3)
+                need(samba_graph_status(g));
+            else
+                refuse(samba_graph_status(g), SAMBA_ERROR_SHAPE, "expected to have batch 1, and row to be an integer");
+            samba_graph_free(g);
+            free_tensors(tensors[0], tensors[1], tensors[2]);
+        }
+    samba_lm_free(lm);
+}
+
+static void near_logits(const samba_generator *a, int64_t i, const samba_generator *b, int64_t k)
+{
+    const float *x = samba_generator_logits(a, i), *y = samba_generator_logits(b, k);
+    assert_true(x && y);
+    for (int j = 0; j < 11; j++)
+        assert_true(fabsf(x[j] - y[j]) < 1e-4f);
+}
+
+/* A prompt that comes while others go on is run alone, and changes nothing for them; nor do they for it. */
+TEST(test_alone)
+{
+    samba_lm *lm;
+    samba_generator *many, *one[3];
+    samba_generator_options o = samba_generator_defaults();
+    o.capacity = 48, o.threads = 1, o.chunk = 40, o.sequences = 3;
+    need(samba_lm_open(context, folder_of("seven", "config.json", LLAMA), &lm));
+    need(samba_generator_new(lm, &o, &many));
+    o.sequences = 1;
+    seed_anew();
+    for (int i = 0; i < 3; i++)
+        need(samba_generator_new(lm, &o, &one[i]));
+    const int counts[][3] = {{2, 0, 1}, {1, 30, 1}, {1, 1, 1}, {1, 6, 36}, {20, 1, 0}, {1, 1, 1}};
+    for (int round = 0; round < LENGTH(counts); round++) {
+        for (int64_t i = 0; i < 3; i++)
+            for (int k = 0; k < counts[round][i]; k++) {
+                const int32_t id = draw_below(11);
+                need(samba_generator_add(many, i, &id, 1));
+                need(samba_generator_add(one[i], 0, &id, 1));
+            }
+        need(samba_generator_run(many));
+        for (int64_t i = 0; i < 3; i++) {
+            need(samba_generator_run(one[i]));
+            if (counts[round][i] > 0)
+                near_logits(many, i, one[i], 0);
+        }
+    }
+    samba_generator_free(many);
+    for (int i = 0; i < 3; i++)
+        samba_generator_free(one[i]);
+    samba_lm_free(lm);
+}
+
 /* A cache is as large as the weights of a thousand such models: nothing of its size is beside it. */
 TEST(test_in_place)
 {
@@ -407,4 +483,5 @@ TEST(test_no_memory)
     fail_each_allocation(generate_some, path);
 }
 
-TEST_MAIN(test_choice, test_no_choice, test_sequences, test_step, test_in_place, test_text, test_no_memory)
+TEST_MAIN(test_choice, test_no_choice, test_sequences, test_step, test_step_of_one, test_alone, test_in_place, test_text,
+          test_no_memory)
