@@ -37,16 +37,16 @@ def _check_type(types, path, name, kind, of_text):
 
 
 def _columns(pyarrow, path, schema, prompt, completion):
-    """Those that a preparation knows."""
+    """Those that a preparation knows, in the file's order."""
     texts, others = [prompt, completion, "text", "category"], ["messages", "tools"]
-    for name in (completion, "text", "messages"):
+    for name in texts + others:
         if schema.names.count(name) > 1:
             raise_status(lib.SAMBA_ERROR_FORMAT, f'{path}: there are several columns "{name}"')
     if not any(name in schema.names for name in (completion, "text", "messages")):
         there = ", ".join(f'"{name}"' for name in schema.names[:20])
         message = f'{path}: there is no column "{completion}", "text" or "messages"; its columns are {there or "none"}'
         raise_status(lib.SAMBA_ERROR_FORMAT, message)
-    found = [name for name in dict.fromkeys(texts + others) if name in schema.names]
+    found = [name for name in schema.names if name in texts + others]
     for name in found:
         _check_type(pyarrow.types, path, name, schema.field(name).type, name in texts)
     return found
@@ -66,7 +66,7 @@ def _lines(pyarrow, path, prompt, completion):
             for batch in file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False):
                 for row in batch.to_pylist():
                     number += 1
-                    yield json.dumps(_without_null(row), ensure_ascii=False) + "\n"
+                    yield json.dumps(_without_null({name: row[name] for name in columns}), ensure_ascii=False) + "\n"
     except (UnicodeError, TypeError, RecursionError) as error:
         raise_status(lib.SAMBA_ERROR_FORMAT, f"{path}, row {number}: {error}")
     except (pyarrow.ArrowException, OSError) as error:

@@ -251,10 +251,10 @@ typedef struct samba_bpe {
     int32_t unknown;          /* -1: unknown characters are left out, but for an */
     const char *unknown_text; /* unk_token that is not in the vocabulary; else NULL */
     bool fuse, byte_fallback, ignore_merges;
-    bool apart;     /* no merge reaches from another character to a U+2581 behind it */
+    bool apart;      /* no merge reaches from another character to a U+2581 behind it */
     bool chars_only; /* nothing merges */
-    bool by_score;  /* SentencePiece: any two neighbours that are a piece together merge, the best score first */
-    int32_t *ranks; /* by id; for by_score. -1: it is not made by merging */
+    bool by_score;   /* SentencePiece: any two neighbours that are a piece together merge, the best score first */
+    int32_t *ranks;  /* by id; for by_score. -1: it is not made by merging */
 } samba_bpe;
 typedef struct samba_unigram {
     samba_trie trie; /* values are places in `scores` */
@@ -289,8 +289,8 @@ typedef struct samba_around { /* the post-processor: tokens before and behind */
 } samba_around;
 
 typedef struct samba_dense { /* an id's */
-    const samba_word *word; /* NULL: there is none */
-    const char *plain;      /* decode_plain.c: what it decodes to between others; NULL: that depends on them */
+    const samba_word *word;  /* NULL: there is none */
+    const char *plain;       /* decode_plain.c: what it decodes to between others; NULL: that depends on them */
     uint32_t plain_size;
     bool whole; /* whether that is whole characters */
     bool special;
@@ -323,10 +323,10 @@ struct samba_tokenizer {
     samba_word surface;       /* what its unknown token decodes to */
     samba_dense *shown;       /* decode.c: by id, for most ids */
     int64_t shown_count;
-    bool bytes_alone;            /* decode_plain.c: ByteLevel is all of the decoder */
-    bool settles;                /* whether its stages have a state to which plain tokens leave them */
+    bool bytes_alone;           /* decode_plain.c: ByteLevel is all of the decoder */
+    bool settles;               /* whether its stages have a state to which plain tokens leave them */
     samba_stage_state *settled; /* which */
-    samba_regex *regexes; /* all, to be freed */
+    samba_regex *regexes;       /* all, to be freed */
 };
 
 /* ---- a call's or encoder's memory (encode.c) ---- */
@@ -426,7 +426,7 @@ void samba_decode_begin(samba_work *work, size_t size); /* of so many bytes of t
 samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to);
 samba_status samba_decode_end(samba_work *work, samba_chars *to);
 samba_status samba_decode_word(samba_work *work, const samba_word *word, samba_chars *to); /* through the stages */
-const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id);       /* added ones first; NULL: none */
+const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id);      /* added ones first; NULL: none */
 /* decode_plain.c: the texts of plain tokens, once, behind the rest of the index. */
 samba_status samba_plain_index(samba_tokenizer *tokenizer);
 bool samba_plain_settled(const samba_work *work);

@@ -244,8 +244,8 @@ def test_rules(draw, tokenizers, tmp_path):
 # ---- Parquet ----
 def write_parquet(path, rows, rng):
     """The same rows as columns, of types and in groups that a random number generator takes."""
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {}
@@ -256,7 +256,7 @@ def write_parquet(path, rows, rng):
             column = column.cast(kind)
         columns[name] = column
     how = {"compression": rng.choice(["none", "snappy", "zstd"]), "row_group_size": rng.choice([1, 3, 50, 1000])}
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, **how)
+    parquet.write_table(pyarrow.table(columns), path, **how)
     return names
 
 
@@ -299,8 +299,9 @@ def test_parquet(number, tokenizers, tmp_path):
 
 
 def test_parquet_refused(tokenizers, tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
     from sambaflow import errors
     from sambaflow.prepare import prepare as prepare_python
 
@@ -308,7 +309,7 @@ def test_parquet_refused(tokenizers, tmp_path):
 
     def refused(kind, said, columns=None, data=None):
         if columns is not None:
-            pyarrow.parquet.write_table(pyarrow.table(columns), path)
+            parquet.write_table(pyarrow.table(columns), path)
         elif data is not None:
             path.write_bytes(data)
         with pytest.raises(kind) as error:

@@ -45,7 +45,7 @@
 #define NUL_KEYS                                                                                                                 \
     "{'decoder': {'type': 'Fuse'}, 'post_processor': {'type': 'TemplateProcessing', 'single': [{'Sequence': {'id': 'A'}},"       \
     "{'SpecialToken': {'id': 'x\\u0000y'}}], 'special_tokens': {'x\\u0000y': {'ids': [1]}, 'x': {'ids': [2]}}}, 'model': {"      \
-    "'type': 'BPE', 'vocab': {'a': 0, '\\u0000' : 1, 'a\\u0000': 2, '\xef\xb7\x90': 3, '\\uFdD1': 4, '\\\\u0000': 5, '\\u0000"  \
+    "'type': 'BPE', 'vocab': {'a': 0, '\\u0000' : 1, 'a\\u0000': 2, '\xef\xb7\x90': 3, '\\uFdD1': 4, '\\\\u0000': 5, '\\u0000"   \
     "a\\u0000' \n: 6}, 'merges': [['a', '\\u0000'], ['\\u0000', 'a\\u0000']]}}"
 
 static samba_status open_in(samba_context *owner, const char *json, samba_tokenizer **t)
@@ -472,6 +472,5 @@ TEST(test_no_memory)
 }
 
 TEST_MAIN(test_byte_level, test_wordpiece, test_unigram, test_byte_fallback, test_added_tokens, test_any_bytes, test_nul_in_keys,
-          test_nul_in_keys_refused, test_stream,
-          test_streams_of_chains, test_around_in_sequence, test_empty_token, test_long_word, test_damaged, test_refused_text,
-          test_gpt2_files, test_threads, test_no_memory)
+          test_nul_in_keys_refused, test_stream, test_streams_of_chains, test_around_in_sequence, test_empty_token,
+          test_long_word, test_damaged, test_refused_text, test_gpt2_files, test_threads, test_no_memory)
