@@ -102,7 +102,8 @@ def prepare(
 ):
     """Prepares a .jsonl, .txt or .parquet file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict:
     articles, sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had
-    begun the work ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the default."""
+    begun the work ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the
+    default."""
     options = {name: value for name, value in locals().items() if name in _OPTIONS}
     context, kept = Context(), []
     c = ffi.new("samba_prepare_options *", lib.samba_prepare_defaults())
