@@ -94,7 +94,7 @@ def main():
     rng = random.Random(arguments.seed)
     chosen = rng.sample(parts[4:], min(40, len(parts) - 4))
     lines = [line for part in chosen for line in part.decode("utf-8", "replace").split("\n")]
-    some = [line[:300].replace("\0", "") for line in rng.sample(lines, min(6000, len(lines)))]
+    some = [line[:300] for line in rng.sample(lines, min(6000, len(lines)))]
     families = text_families.load(arguments.folder) if arguments.folder else text_trained.trained(some)
     for name, data, theirs in families:
         if arguments.only in name:

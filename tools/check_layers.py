@@ -10,7 +10,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1] / "python"
 LAYERS = """
 errors words logging sambacollections
-dlpack report runtime launch checkpoint __main__ sambaflow
+dlpack report runtime launch checkpoint parquet __main__ sambaflow
 onnx prepare text
 onnx_backend
 _state optimizer_facts keywords shown exits trees torch_methods of_session profiler progress calls locations directives regions

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data preparation for language models: a file of lines, jsonl or text, becomes HDF5 files of sequences of one length. The work
-is the library's (samba_prepare); docs/prepare.md has the rules. Neither torch nor NumPy is needed.
+is the library's (samba_prepare); docs/prepare.md has the rules. Neither torch nor NumPy is needed; for Parquet pyarrow is.
 
 >>> from sambaflow.prepare import prepare
 >>> try:
@@ -10,10 +10,13 @@ is the library's (samba_prepare); docs/prepare.md has the rules. Neither torch n
 articles.csv: the name must end in .jsonl, for an object or a list of objects a line, or in .txt
 """
 
+import os
+
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
+from sambaflow.parquet import as_lines, is_parquet
 from sambaflow.runtime import Context
-from sambaflow.words import encoded, path_of
+from sambaflow.words import encoded, message, path_of
 
 __all__ = ["prepare", "PACKINGS", "BOUNDARIES"]
 
@@ -54,6 +57,18 @@ def _set(options, name, value, kept):
             raise_status(lib.SAMBA_ERROR_ARGUMENT, f"{name} is {value!r:.100}, which is out of range")
 
 
+def _prepare(context, source, tokenizer, output, options, lines=None):
+    """The counts; `lines`: of the rows of `source`."""
+    result = ffi.new("samba_prepare_result *")
+    status = lib.samba_prepare(context.c, lines or source, tokenizer, output, options, result)
+    if status:
+        said = message(lib.samba_error_message(context.c))
+        raise_status(status, said.replace(os.fsdecode(lines) + ", line", os.fsdecode(source) + ", row") if lines else said)
+    counts = {name: getattr(result, name) for name in _COUNTS}
+    counts.update(max_batch_size_train=result.max_batch_train, max_batch_size_dev=result.max_batch_dev, resumed=result.resumed)
+    return counts
+
+
 def prepare(
     input_file_path,
     pretrained_tokenizer,
@@ -85,18 +100,19 @@ def prepare(
     memory=None,
     overwrite_output_path=None,
 ):
-    """Prepares a .jsonl or .txt file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict: articles,
-    sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had begun the work
-    ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the default."""
+    """Prepares a .jsonl, .txt or .parquet file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict:
+    articles, sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had
+    begun the work ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the
+    default."""
     options = {name: value for name, value in locals().items() if name in _OPTIONS}
     context, kept = Context(), []
     c = ffi.new("samba_prepare_options *", lib.samba_prepare_defaults())
     for name, value in options.items():
         if value is not None:
             _set(c, name, value, kept)
-    paths = [path_of(input_file_path, "input_file_path"), path_of(pretrained_tokenizer, "pretrained_tokenizer")]
-    result = ffi.new("samba_prepare_result *")
-    context.check(lib.samba_prepare(context.c, *paths, path_of(output_path, "output_path"), c, result))
-    counts = {name: getattr(result, name) for name in _COUNTS}
-    counts.update(max_batch_size_train=result.max_batch_train, max_batch_size_dev=result.max_batch_dev, resumed=result.resumed)
-    return counts
+    source, tokenizer = path_of(input_file_path, "input_file_path"), path_of(pretrained_tokenizer, "pretrained_tokenizer")
+    output = path_of(output_path, "output_path")
+    if not is_parquet(source):
+        return _prepare(context, source, tokenizer, output, c)
+    with as_lines(source, output, prompt_keyword, completion_keyword) as lines:
+        return _prepare(context, source, tokenizer, output, c, os.fsencode(lines))

@@ -12,6 +12,7 @@ A tokenizer may be used by several threads; a stream belongs to one at a time.
 True
 """
 
+import array
 import json
 import operator
 import threading
@@ -57,6 +58,16 @@ def _id_of(number):
     if not -(1 << 31) <= number < 1 << 31:
         raise_status(lib.SAMBA_ERROR_ARGUMENT, f"an id is {number}, which is no number of 32 bits")
     return number
+
+
+def _ids_of(ids):
+    """Numbers of 32 bits in C's form. Lists, which are nearly all that comes, go at once; what is wrong is found one by one."""
+    if type(ids) in (list, tuple):
+        try:
+            return array.array("i", ids)
+        except (TypeError, OverflowError):
+            pass
+    return array.array("i", [_id_of(i) for i in ids])
 
 
 def _json_of(value, what):
@@ -129,9 +140,9 @@ class Tokenizer:
 
     def decode(self, ids, skip_special=True):
         """The text of ids. Ids that no token has are left out, and with `skip_special` the special tokens."""
-        numbers, skip_special = [_id_of(i) for i in ids], _flag(skip_special, "skip_special")
+        numbers, skip_special = _ids_of(ids), _flag(skip_special, "skip_special")
         context, text = thread_context(), ffi.new("samba_token_text *")
-        given = ffi.new("int32_t[]", numbers)
+        given = ffi.from_buffer("int32_t[]", numbers)
         context.check(lib.samba_tokenizer_decode(context.c, self._c, given, len(numbers), skip_special, text))
         try:
             return ffi.unpack(text.text, text.length).decode("utf-8") if text.length else ""

@@ -73,7 +73,10 @@ static samba_status check_kind(samba_preparation *p)
     const samba_prepare_options *o = &p->o;
     p->text = samba_ends_with(p->input, ".txt");
     if (samba_ends_with(p->input, ".parquet"))
-        return samba_fail(p->context, SAMBA_ERROR_UNSUPPORTED, "%s: Parquet is not read; write its rows as .jsonl", p->input);
+        return samba_fail(p->context, SAMBA_ERROR_UNSUPPORTED,
+                          "%s: Parquet is read from Python alone, by sambaflow.prepare.prepare with pyarrow: call that, or write "
+                          "the rows as .jsonl",
+                          p->input);
     if (!p->text && !samba_ends_with(p->input, ".jsonl"))
         return samba_fail(p->context, SAMBA_ERROR_ARGUMENT,
                           "%s: the name must end in .jsonl, for an object or a list of objects a line, or in .txt", p->input);

@@ -89,7 +89,9 @@ static samba_status begin_by_score(samba_work *work, samba_str piece, int64_t *c
     for (size_t at = 0, size; at < piece.size; at += size) {
         const size_t defined = samba_trie_longest(&t->defined, samba_str_of(piece.data + at, piece.size - at));
         size = defined > 0 ? defined : (size_t)samba_utf8_size(piece.data[at]);
-        const int32_t id = samba_vocab_id(&t->vocab, piece.data + at, size);
+        int same;
+        const int32_t id = defined == 0 && size <= 2 ? t->bpe.chars[samba_utf8_code(piece.data + at, &same)]
+                                                     : samba_vocab_id(&t->vocab, piece.data + at, size);
         SAMBA_TRY(add_symbol(work, count, id >= 0 && t->types[id] != 6 && !t->control[id] ? id : t->bpe.unknown, at, size));
         work->symbols[*count - 1].frozen = defined > 0;
     }
@@ -266,7 +268,8 @@ samba_status samba_bpe_ids(samba_work *work, samba_str piece)
     }
     if (work->tokenizer->bpe.by_score) {
         SAMBA_TRY(begin_by_score(work, piece, &count));
-        SAMBA_TRY(merge(work, piece, &count));
+        if (!work->tokenizer->bpe.chars_only)
+            SAMBA_TRY(merge(work, piece, &count));
         return put_by_score(work, piece, count);
     }
     SAMBA_TRY(begin(work, piece, &count));

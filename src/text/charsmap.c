@@ -65,6 +65,22 @@ static int64_t walk(const samba_charsmap *map, samba_str text, bool longest, siz
     return value;
 }
 
+bool samba_charsmap_leaves(const samba_charsmap *map, uint8_t c)
+{
+    if (map->unit_count == 0 || c == 0)
+        return true;
+    const size_t at = offset_of(map->units[0]) ^ c;
+    if (at >= map->unit_count || (map->units[at] & 0x800000ff) != c)
+        return true;
+    const size_t children = at ^ offset_of(map->units[at]);
+    bool leaves = !(map->units[at] >> 8 & 1);
+    for (uint8_t next = 1; next < 128; next++) {
+        const size_t child = children ^ next;
+        leaves &= child >= map->unit_count || (map->units[child] & 0x800000ff) != next;
+    }
+    return leaves;
+}
+
 static samba_str text_at(const samba_charsmap *map, int64_t value)
 {
     const char *text = map->texts + value;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ids to text: the tokens of the ids, one after the other, through the decoder's stages (decode_stage.c). Decoding at once takes
- * all ids, then the end; a stream (stream.c) takes them as they come. */
+ * all ids, then the end; a stream (stream.c) takes them as they come. Most tokens decode to the same text wherever they stand:
+ * decode_plain.c has it ready. */
 #include "text/text.h"
 
 #include "base/null.h"
@@ -32,7 +33,7 @@ samba_status samba_decode_index(samba_tokenizer *t)
         t->shown[i].special = t->shown[i].word && find_special(t, t->shown[i].word);
     }
     t->shown_count = count;
-    return SAMBA_OK;
+    return samba_plain_index(t);
 }
 
 const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id)
@@ -54,17 +55,15 @@ void samba_decode_begin(samba_work *work, size_t size)
         s->open = s->past = s->waits = false;
     }
     work->joined = false;
+    work->settled = samba_plain_settled(work);
     if (work->matcher)
         samba_matcher_begin(work->matcher, size);
 }
 
-samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to)
+samba_status samba_decode_word(samba_work *work, const samba_word *word, samba_chars *to)
 {
     const samba_tokenizer *t = work->tokenizer;
     samba_stages line = {work, work->stages, to};
-    const samba_word *word = samba_tokenizer_word(t, id);
-    if (!word || (skip_special && is_special(t, word, id)))
-        return SAMBA_OK;
     if (t->control && word->id == t->surface.id)
         word = &t->surface;
     if (t->control && t->control[word->id]) /* nothing, and what stands before and behind it is apart */
@@ -77,22 +76,64 @@ samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, 
     return samba_chars_add(work->context, to, word->text, word->size);
 }
 
+samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to)
+{
+    const samba_tokenizer *t = work->tokenizer;
+    const samba_dense *known = id >= 0 && id < t->shown_count ? &t->shown[id] : NULL;
+    const samba_word *word = known ? known->word : find_word(t, id);
+    if (!word || (skip_special && is_special(t, word, id)))
+        return SAMBA_OK;
+    if (work->settled && known && known->plain && known->whole)
+        return samba_chars_add(work->context, to, known->plain, known->plain_size);
+    SAMBA_TRY(samba_decode_word(work, word, to));
+    work->settled = samba_plain_settled(work);
+    return SAMBA_OK;
+}
+
 samba_status samba_decode_end(samba_work *work, samba_chars *to)
 {
     samba_stages line = {work, work->stages, to};
     return samba_stages_end(&line);
 }
 
+/* Where ByteLevel is all of the decoder, the text is the bytes of all tokens. */
+static samba_status decode_bytes(samba_work *work, const int32_t *ids, int64_t count, bool skip_special, samba_chars *to)
+{
+    const samba_tokenizer *t = work->tokenizer;
+    samba_chars mended = {0};
+    for (int64_t i = 0, done; i < count; i += done + 1) {
+        SAMBA_TRY(samba_plain_add(work, ids + i, count - i, skip_special, to, &done));
+        const samba_word *word = i + done < count ? samba_tokenizer_word(t, ids[i + done]) : NULL;
+        if (word && !(skip_special && is_special(t, word, ids[i + done])))
+            SAMBA_TRY(samba_stages_bytes(work->context, samba_str_of(word->text, word->size), to));
+    }
+    const samba_str all = samba_chars_view(to);
+    if (samba_utf8_valid(all.data, all.size) == all.size)
+        return SAMBA_OK;
+    samba_status status = samba_utf8_mend(work->context, all, &mended);
+    samba_chars_free(work->context, to);
+    *to = mended;
+    return status;
+}
+
 static samba_status decode(samba_work *work, const int32_t *ids, int64_t count, bool skip_special, samba_chars *to)
 {
     size_t size = 0;
+    if (work->tokenizer->bytes_alone)
+        return decode_bytes(work, ids, count, skip_special, to);
     for (int64_t i = 0; work->matcher && i < count; i++) {
         const samba_word *word = samba_tokenizer_word(work->tokenizer, ids[i]);
         size += word ? word->size : 0;
     }
     samba_decode_begin(work, size);
-    for (int64_t i = 0; i < count; i++)
-        SAMBA_TRY(samba_decode_next(work, ids[i], skip_special, to));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t done = 0;
+        if (work->settled)
+            SAMBA_TRY(samba_plain_add(work, ids + i, count - i, skip_special, to, &done));
+        i += done;
+        if (i < count)
+            SAMBA_TRY(samba_decode_next(work, ids[i], skip_special, to));
+    }
     return samba_decode_end(work, to);
 }
 

@@ -25,6 +25,14 @@ static samba_status give(samba_stages *line, int stage, samba_str text, bool end
     return samba_stages_push(line, stage + 1, text, end);
 }
 
+/* All of a buffer, which is then empty: a stage whose buffers are empty keeps nothing (decode_plain.c). */
+static samba_status give_all(samba_stages *line, int stage, samba_chars *made, bool end)
+{
+    const samba_str text = samba_chars_view(made);
+    made->size = 0;
+    return give(line, stage, text, end);
+}
+
 /* The first bytes of a stage's text are done. */
 static void drop(samba_chars *chars, size_t count)
 {
@@ -149,23 +157,30 @@ static samba_status byte_fallback(samba_stages *line, int stage, const samba_tex
 }
 
 /* The bytes that a token's characters stand for; a token with another character is its own bytes. */
-static samba_status byte_level(samba_stages *line, int stage, samba_str text)
+samba_status samba_stages_bytes(samba_context *context, samba_str token, samba_chars *to)
 {
-    samba_chars *made = &line->stages[stage].made;
-    SAMBA_TRY(samba_chars_room(line->work->context, made, text.size));
-    char *put = made->data + made->size;
-    for (size_t at = 0; at < text.size;) {
+    if (token.size == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_chars_room(context, to, token.size));
+    char *put = to->data + to->size;
+    for (size_t at = 0; at < token.size;) {
         int size;
-        const int byte = samba_char_byte(samba_utf8_code(text.data + at, &size));
+        const int byte = samba_char_byte(samba_utf8_code(token.data + at, &size));
         if (byte < 0) {
-            memcpy(made->data + made->size, text.data, text.size);
-            put = made->data + made->size + text.size;
+            memcpy(to->data + to->size, token.data, token.size);
+            put = to->data + to->size + token.size;
             break;
         }
         *put++ = (char)byte;
         at += (size_t)size;
     }
-    made->size = put - made->data;
+    to->size = put - to->data;
+    return SAMBA_OK;
+}
+
+static samba_status byte_level(samba_stages *line, int stage, samba_str text)
+{
+    SAMBA_TRY(samba_stages_bytes(line->work->context, text, &line->stages[stage].made));
     return give_characters(line, stage, false, false);
 }
 
@@ -185,21 +200,21 @@ static samba_status sentencepiece(samba_stages *line, int stage, const samba_tex
     }
     if (text.size > 0)
         s->count = 2;
-    if (end)
+    if (end) {
         s->past = s->past || s->count == 2 || (s->count == 1 && !step->cleanup);
-    s->made.size = 0;
+        s->count = 0;
+    }
     SAMBA_TRY(add_replaced(line->work->context, text, mark, space, &s->made));
-    return give(line, stage, samba_chars_view(&s->made), end);
+    return give_all(line, stage, &s->made, end);
 }
 
 static samba_status metaspace(samba_stages *line, int stage, const samba_text_step *step, samba_str text, bool end)
 {
     samba_stage *s = &line->stages[stage];
-    s->made.size = 0;
     SAMBA_TRY(
         add_replaced(line->work->context, text, step->text, !s->past && step->prepend != SAMBA_NEVER ? none : space, &s->made));
     s->past |= end;
-    return give(line, stage, samba_chars_view(&s->made), end);
+    return give_all(line, stage, &s->made, end);
 }
 
 /* Those at the end may be followed by more: as many as are to go at the end are kept. */
@@ -209,7 +224,7 @@ static samba_status strip(samba_stages *line, int stage, const samba_text_step *
     const samba_str what = step->text;
     int64_t run = 0;
     if (begin)
-        s->count = s->run = s->made.size = 0;
+        s->count = s->run = s->made.size = 0; /* also of a text that broke off */
     for (; s->count < step->start && samba_str_begins(text, what); s->count++)
         text = from(text, what.size);
     if (text.size > 0)
@@ -217,12 +232,14 @@ static samba_status strip(samba_stages *line, int stage, const samba_text_step *
     SAMBA_TRY(samba_chars_add(line->work->context, &s->made, text.data, text.size));
     for (; text.size > 0 && ends(text, what); run++)
         text.size -= what.size;
-    s->run = run + (text.size > 0 ? 0 : s->run);
-    const size_t kept = (size_t)(s->run < step->stop ? s->run : step->stop) * what.size;
+    run += text.size > 0 ? 0 : s->run;
+    s->run = run < step->stop ? run : step->stop;
     text = samba_chars_view(&s->made);
-    text.size -= kept;
+    text.size -= (size_t)s->run * what.size;
     SAMBA_TRY(give(line, stage, text, end));
     drop(&s->made, text.size);
+    if (end)
+        s->count = s->run = s->made.size = 0;
     return SAMBA_OK;
 }
 
@@ -269,19 +286,18 @@ static samba_status wordpiece(samba_stages *line, int stage, const samba_text_st
     if (s->past && samba_str_begins(text, step->text))
         text = from(text, step->text.size);
     else if (s->past) {
-        made->size = 0;
         SAMBA_TRY(samba_chars_add(line->work->context, made, " ", 1));
         SAMBA_TRY(samba_chars_add(line->work->context, made, text.data, text.size));
         text = samba_chars_view(made);
+        made->size = 0;
     }
     s->past = true;
     samba_str cleaned = text;
     if (step->cleanup)
         SAMBA_TRY(clean_up(line->work, text, &cleaned));
     if (cleaned.data != text.data) { /* the stages behind clean up in the same buffers */
-        made->size = 0;
         SAMBA_TRY(samba_chars_add(line->work->context, made, cleaned.data, cleaned.size));
-        cleaned = samba_chars_view(made);
+        return give_all(line, stage, made, true);
     }
     return give(line, stage, cleaned, true);
 }
@@ -300,10 +316,9 @@ static samba_status ctc(samba_stages *line, int stage, const samba_text_step *st
     if (step->cleanup) {
         SAMBA_TRY(clean_up(line->work, samba_chars_view(made), &text));
         made = &s->held;
-        made->size = 0;
         SAMBA_TRY(add_replaced(context, text, step->with, space, made));
     }
-    return made->size > 0 ? give(line, stage, samba_chars_view(made), true) : SAMBA_OK;
+    return made->size > 0 ? give_all(line, stage, made, true) : SAMBA_OK;
 }
 
 /* BPE's ends of words are spaces, but in the last token: from one on, a token waits for the next. */
@@ -313,9 +328,9 @@ static samba_status end_of_words(samba_stages *line, int stage, const samba_text
     if (!s->waits)
         return SAMBA_OK;
     s->waits = false;
-    s->made.size = 0;
     SAMBA_TRY(add_replaced(line->work->context, samba_chars_view(&s->before), step->text, last ? none : space, &s->made));
-    return give(line, stage, samba_chars_view(&s->made), true);
+    s->before.size = 0;
+    return give_all(line, stage, &s->made, true);
 }
 
 static samba_status bpe(samba_stages *line, int stage, const samba_text_step *step, samba_str text)
@@ -329,7 +344,6 @@ static samba_status bpe(samba_stages *line, int stage, const samba_text_step *st
         return give(line, stage, text, true);
     const size_t begin = (size_t)(found - text.data);
     s->waits = true;
-    s->before.size = 0;
     SAMBA_TRY(samba_chars_add(line->work->context, &s->before, found, text.size - begin));
     return give(line, stage, samba_str_of(text.data, begin), false);
 }
@@ -337,9 +351,8 @@ static samba_status bpe(samba_stages *line, int stage, const samba_text_step *st
 static samba_status replace(samba_stages *line, int stage, const samba_text_step *step, samba_str text)
 {
     samba_chars *made = &line->stages[stage].made;
-    made->size = 0;
     SAMBA_TRY(samba_normalize_replace(line->work, step, text, made));
-    return give(line, stage, samba_chars_view(made), true);
+    return give_all(line, stage, made, true);
 }
 
 samba_status samba_stages_push(samba_stages *line, int stage, samba_str text, bool end)
@@ -368,6 +381,7 @@ samba_status samba_stages_push(samba_stages *line, int stage, samba_str text, bo
         if (!end)
             return SAMBA_OK;
         text = samba_chars_view(&s->held);
+        s->held.size = 0;
     }
     switch (step->kind) {
     case SAMBA_STEP_DECODE_BYTES: return byte_level(line, stage, text);

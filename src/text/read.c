@@ -77,27 +77,6 @@ samba_status samba_need_char(const samba_reader *r, const char *where, const jso
     return SAMBA_OK;
 }
 
-samba_status samba_json_parse(samba_context *context, const char *path, const void *data, size_t size, json_t **json)
-{
-    json_error_t error;
-    char shown[SAMBA_SHOWN];
-    *json = NULL;
-    if (size > (size_t)1 << 30)
-        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED, "%s has %zu bytes; 1 GiB is the most for JSON", path, size);
-    *json = json_loadb(data, size, JSON_ALLOW_NUL, &error);
-    if (!*json && json_error_code(&error) == json_error_out_of_memory)
-        return samba_fail(context, SAMBA_ERROR_MEMORY, "%s: no memory for its JSON", path);
-    if (!*json)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: line %d, column %d: this is no JSON: %.200s", path, error.line,
-                          error.column, samba_shown(error.text, shown));
-    if (!json_is_object(*json)) {
-        json_decref(*json);
-        *json = NULL;
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: the file is no JSON object", path);
-    }
-    return SAMBA_OK;
-}
-
 static samba_status read_all(const samba_reader *r, const json_t *json)
 {
     SAMBA_TRY(samba_read_model(r, json_object_get(json, "model")));

@@ -56,15 +56,16 @@ static samba_status read_pair(around_reader *a, const char *where, const json_t 
 /* The ids of a template's special token, added to the list. */
 static samba_status add_special(around_reader *a, const char *where, const json_t *specials, const json_t *part)
 {
-    const char *name = json_string_value(json_object_get(part, "id"));
-    const json_t *list = name ? json_object_get(json_object_get(specials, name), "ids") : NULL;
+    const json_t *id = json_object_get(part, "id");
+    const char *name = json_string_value(id);
+    const json_t *list = name ? json_object_get(json_object_getn(specials, name, json_string_length(id)), "ids") : NULL;
     char shown[SAMBA_SHOWN];
     if (!json_is_array(list))
         return samba_reader_fail(a->r, where, "\"special_tokens\" has no ids of \"%.100s\"", samba_shown(name, shown));
     for (size_t i = 0; i < json_array_size(list); i++) {
-        int32_t id = 0;
-        SAMBA_TRY(read_id(a->r, where, json_array_get(list, i), &id));
-        SAMBA_TRY(put(a, id));
+        int32_t number = 0;
+        SAMBA_TRY(read_id(a->r, where, json_array_get(list, i), &number));
+        SAMBA_TRY(put(a, number));
     }
     return a->made.count > MOST ? samba_reader_fail(a->r, where, "the template has more than %d tokens", MOST) : SAMBA_OK;
 }

@@ -10,20 +10,21 @@ samba_status samba_read_vocab(const samba_reader *r, const char *where, const js
 {
     samba_vocab *vocab = &r->tokenizer->vocab;
     const char *key;
+    size_t size;
     json_t *value;
     uint64_t bytes = 0;
     if (!json_is_object(object))
         return samba_reader_fail(r, where, "\"vocab\" is no object");
-    json_object_foreach((json_t *)object, key, value) bytes += strlen(key);
+    json_object_keylen_foreach((json_t *)object, key, size, value) bytes += size;
     SAMBA_TRY(samba_vocab_room(r->arena, vocab, (int64_t)json_object_size(object), bytes));
-    json_object_foreach((json_t *)object, key, value)
+    json_object_keylen_foreach((json_t *)object, key, size, value)
     {
         if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) >= INT32_MAX) {
             char shown[SAMBA_SHOWN];
             return samba_reader_fail(r, where, "the id of token \"%.100s\" is no whole number from 0 to %d",
                                      samba_shown(key, shown), INT32_MAX - 1);
         }
-        samba_vocab_add(vocab, key, strlen(key), (int32_t)json_integer_value(value));
+        samba_vocab_add(vocab, key, size, (int32_t)json_integer_value(value));
     }
     return samba_vocab_index(r->arena, vocab);
 }

@@ -32,6 +32,8 @@ static void give(void *context, void *block)
 }
 
 static bool is_text(int type) { return type == NORMAL || type == USER_DEFINED; }
+/* Whether a text may have the piece's characters. */
+static bool is_shown(const samba_tokenizer *t, int32_t id) { return t->types[id] != BYTE && !t->control[id]; }
 
 /* Pieces into the vocabulary, with their types; the user-defined ones into a trie. */
 static samba_status read_pieces(const samba_reader *r, const Samba__Piece__Model *model, int32_t *unknown)
@@ -162,7 +164,23 @@ static samba_status read_bpe(const samba_reader *r, const Samba__Piece__Model *m
     bpe->byte_fallback = bytes;
     const int32_t mark = samba_vocab_id(&r->tokenizer->vocab, SPACE, 3);
     bpe->apart = mark >= 0 && is_text(r->tokenizer->types[mark]) && samba_read_apart(r->tokenizer);
-    return samba_read_byte_tokens(r, bpe->bytes);
+    bpe->chars_only = !merges;
+    SAMBA_TRY(samba_read_chars(r));
+    for (int c = 0; c < 0x800; c++)
+        if (bpe->chars[c] >= 0 && !is_shown(r->tokenizer, bpe->chars[c]))
+            bpe->chars[c] = -1;
+    return SAMBA_OK;
+}
+
+static samba_status read_plain(const samba_reader *r, samba_text_step *step)
+{
+    bool *plain;
+    SAMBA_TRY(SAMBA_ROOM(r->arena, plain, 128));
+    for (int c = 0; c < 128; c++)
+        plain[c] = c != ' ' && !r->tokenizer->defined.begins[c] &&
+                   (!step->charsmap || samba_charsmap_leaves(step->charsmap, (uint8_t)c));
+    step->plain = plain;
+    return SAMBA_OK;
 }
 
 static samba_status read_model(const samba_reader *r, const Samba__Piece__Model *model)
@@ -191,6 +209,7 @@ static samba_status read_model(const samba_reader *r, const Samba__Piece__Model 
         if (map.len > 0)
             SAMBA_TRY(samba_charsmap_new(r->context, r->arena, r->path, samba_str_of((char *)map.data, map.len), &step.charsmap));
     }
+    SAMBA_TRY(read_plain(r, &step));
     SAMBA_TRY(samba_step_add(r, "", &t->normalizer, step));
     SAMBA_TRY(samba_step_add(r, "", &t->decoder, (samba_text_step){.kind = SAMBA_STEP_DECODE_BYTE_FALLBACK, .split = true}));
     step.kind = SAMBA_STEP_DECODE_SENTENCEPIECE;
@@ -245,6 +264,16 @@ static samba_str next_part(const samba_tokenizer *t, const samba_text_step *step
     return samba_str_of(text.data, *size);
 }
 
+/* The bytes at the begin that stay as they are. */
+static size_t plain_run(const samba_text_step *step, samba_str text)
+{
+    size_t size = 0;
+    while (size < text.size && (uint8_t)text.data[size] < 0x80 && step->plain[(uint8_t)text.data[size]])
+        size++;
+    const bool before_other = size > 0 && size < text.size && (uint8_t)text.data[size] >= 0x80; /* a key may have both */
+    return size - before_other;
+}
+
 samba_status samba_sentencepiece_normalize(samba_work *work, const samba_text_step *step, samba_str text, samba_chars *to)
 {
     const samba_tokenizer *t = work->tokenizer;
@@ -262,11 +291,21 @@ samba_status samba_sentencepiece_normalize(samba_work *work, const samba_text_st
         return SAMBA_OK;
     if (step->prepend == SAMBA_ALWAYS)
         SAMBA_TRY(samba_chars_add(context, to, space.data, space.size));
+    SAMBA_TRY(samba_chars_room(context, to, text.size - at));
     for (; at < text.size; at += size) {
+        size = plain_run(step, samba_str_of(text.data + at, text.size - at));
+        if (size > 0) {
+            SAMBA_TRY(samba_chars_add(context, to, text.data + at, size));
+            spaced = false;
+            continue;
+        }
         samba_str part = next_part(t, step, samba_str_of(text.data + at, text.size - at), &size);
         while (spaced && part.size > 0 && part.data[0] == ' ')
             part = samba_str_of(part.data + 1, part.size - 1);
-        for (size_t i = 0; i < part.size; i++)
+        const bool no_space = part.size > 0 && !memchr(part.data, ' ', part.size);
+        if (no_space)
+            SAMBA_TRY(samba_chars_add(context, to, part.data, part.size));
+        for (size_t i = 0; !no_space && i < part.size; i++)
             if (part.data[i] == ' ')
                 SAMBA_TRY(samba_chars_add(context, to, space.data, space.size));
             else

@@ -229,6 +229,7 @@ typedef struct samba_text_step {
     int64_t start, stop; /* STRIP of decoders; FIXED_LENGTH: start */
     bool (*belongs)(uint32_t c);
     samba_charsmap *charsmap;
+    const bool *plain; /* SENTENCEPIECE: which of ASCII's characters stay as they are before another of them */
 } samba_text_step;
 typedef enum samba_form { SAMBA_NFC = 1, SAMBA_NFD = 2, SAMBA_NFKC = 5, SAMBA_NFKD = 6 } samba_form;
 
@@ -250,9 +251,10 @@ typedef struct samba_bpe {
     int32_t unknown;          /* -1: unknown characters are left out, but for an */
     const char *unknown_text; /* unk_token that is not in the vocabulary; else NULL */
     bool fuse, byte_fallback, ignore_merges;
-    bool apart;     /* no merge reaches from another character to a U+2581 behind it */
-    bool by_score;  /* SentencePiece: any two neighbours that are a piece together merge, the best score first */
-    int32_t *ranks; /* by id; for by_score. -1: it is not made by merging */
+    bool apart;      /* no merge reaches from another character to a U+2581 behind it */
+    bool chars_only; /* nothing merges */
+    bool by_score;   /* SentencePiece: any two neighbours that are a piece together merge, the best score first */
+    int32_t *ranks;  /* by id; for by_score. -1: it is not made by merging */
 } samba_bpe;
 typedef struct samba_unigram {
     samba_trie trie; /* values are places in `scores` */
@@ -286,10 +288,17 @@ typedef struct samba_around { /* the post-processor: tokens before and behind */
     int64_t before_count, behind_count;
 } samba_around;
 
-typedef struct samba_dense {
-    const samba_word *word; /* NULL: there is none */
+typedef struct samba_dense { /* an id's */
+    const samba_word *word;  /* NULL: there is none */
+    const char *plain;       /* decode_plain.c: what it decodes to between others; NULL: that depends on them */
+    uint32_t plain_size;
+    bool whole; /* whether that is whole characters */
     bool special;
 } samba_dense;
+typedef struct samba_stage_state { /* of a samba_stage that keeps no text */
+    int64_t count, run;
+    bool open, past, waits;
+} samba_stage_state;
 
 struct samba_tokenizer {
     samba_context *context;
@@ -314,7 +323,10 @@ struct samba_tokenizer {
     samba_word surface;       /* what its unknown token decodes to */
     samba_dense *shown;       /* decode.c: by id, for most ids */
     int64_t shown_count;
-    samba_regex *regexes; /* all, to be freed */
+    bool bytes_alone;           /* decode_plain.c: ByteLevel is all of the decoder */
+    bool settles;               /* whether its stages have a state to which plain tokens leave them */
+    samba_stage_state *settled; /* which */
+    samba_regex *regexes;       /* all, to be freed */
 };
 
 /* ---- a call's or encoder's memory (encode.c) ---- */
@@ -354,7 +366,8 @@ typedef struct samba_work {
     int32_t *codes;
     int64_t symbol_room, offer_room, offer_count, node_room, code_room;
     samba_stage stages[SAMBA_MOST_STEPS];
-    bool joined; /* decode.c: a token has come, of a tokenizer without a decoder */
+    bool joined;  /* decode.c: a token has come, of a tokenizer without a decoder */
+    bool settled; /* the stages are in the tokenizer's settled state */
 } samba_work;
 enum { SAMBA_CELLS = 1 << 15 };
 samba_status samba_work_init(samba_work *work, samba_context *context, const samba_tokenizer *tokenizer, bool cache);
@@ -381,6 +394,7 @@ samba_status samba_charsmap_new(samba_context *context, samba_arena *arena, cons
                                 samba_charsmap **map);
 samba_status samba_charsmap_apply(samba_context *context, const samba_charsmap *map, samba_str text, samba_chars *to);
 /* What stands for the longest key at the begin of the text, whose bytes are *size; 0: no key is there. */
+bool samba_charsmap_leaves(const samba_charsmap *map, uint8_t c); /* whether no key is this of ASCII, or this and another */
 samba_str samba_charsmap_longest(const samba_charsmap *map, samba_str text, size_t *size);
 
 /* split.c: the ids of a normalized text; `zero` of its bytes come from the begin of the whole one */
@@ -411,7 +425,14 @@ samba_status samba_decode_index(samba_tokenizer *tokenizer); /* decode.c, once, 
 void samba_decode_begin(samba_work *work, size_t size); /* of so many bytes of tokens, as far as is known */
 samba_status samba_decode_next(samba_work *work, int32_t id, bool skip_special, samba_chars *to);
 samba_status samba_decode_end(samba_work *work, samba_chars *to);
-const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id); /* added ones first; NULL: none */
+samba_status samba_decode_word(samba_work *work, const samba_word *word, samba_chars *to); /* through the stages */
+const samba_word *samba_tokenizer_word(const samba_tokenizer *tokenizer, int32_t id);      /* added ones first; NULL: none */
+/* decode_plain.c: the texts of plain tokens, once, behind the rest of the index. */
+samba_status samba_plain_index(samba_tokenizer *tokenizer);
+bool samba_plain_settled(const samba_work *work);
+/* The texts of so many tokens at the begin as are plain: *done of them. */
+samba_status samba_plain_add(samba_work *work, const int32_t *ids, int64_t count, bool skip_special, samba_chars *to,
+                             int64_t *done);
 /* decode_stage.c: a part of a piece, of whole characters, for a stage; `end`: the piece's last. */
 typedef struct samba_stages {
     samba_work *work;
@@ -420,5 +441,6 @@ typedef struct samba_stages {
 } samba_stages;
 samba_status samba_stages_push(samba_stages *line, int stage, samba_str text, bool end);
 samba_status samba_stages_end(samba_stages *line);
+samba_status samba_stages_bytes(samba_context *context, samba_str token, samba_chars *to); /* that ByteLevel has for it */
 
 #endif

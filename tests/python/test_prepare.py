@@ -241,6 +241,93 @@ def test_rules(draw, tokenizers, tmp_path):
     compare(tmp_path / "out", expected, s, json.loads(done.stdout))
 
 
+# ---- Parquet ----
+def write_parquet(path, rows, rng):
+    """The same rows as columns, of types and in groups that a random number generator takes."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {}
+    for name in names:
+        column = pyarrow.array([row.get(name) for row in rows])
+        if pyarrow.types.is_string(column.type):
+            kind = rng.choice([column.type, pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())])
+            column = column.cast(kind)
+        columns[name] = column
+    how = {"compression": rng.choice(["none", "snappy", "zstd"]), "row_group_size": rng.choice([1, 3, 50, 1000])}
+    parquet.write_table(pyarrow.table(columns), path, **how)
+    return names
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_parquet(number, tokenizers, tmp_path):
+    """The files are those of the rows as jsonl, of the tests' lines, too; a second call finds them done."""
+    from sambaflow.prepare import prepare as prepare_python
+
+    rng = random.Random(SEED + number)
+    print(f"SAMBA_TEST_SEED={SEED + number}")
+    prompt, completion = rng.choice([("prompt", "completion"), ("question", "the.answer")])
+    kinds = [["completion"], ["prompt", "completion"], ["text"], ["messages"], ["prompt", "completion", "text", "messages"]]
+    members, rows = rng.choice(kinds), []
+    for _ in range(rng.choice([0, 1, 2, 300])):
+        row = {}
+        if "messages" in members and (len(members) == 1 or rng.random() < 0.3):
+            row = draw_chat(rng)
+        elif "text" in members and (len(members) == 1 or rng.random() < 0.3):
+            row["text"] = text_of(rng, 20)
+        else:
+            row = {completion: text_of(rng, 20)}
+            if "prompt" in members and rng.random() < 0.8:
+                row[prompt] = text_of(rng, 10)
+        rows.append(row | {"other": rng.random()})
+    if not rows:
+        rows = [{completion: None, "other": 1.0}]
+    names = [name for name in write_parquet(tmp_path / "in.parquet", rows, rng) if name != "other"]
+    lines = [json.dumps({name: row[name] for name in names if row.get(name) is not None}, ensure_ascii=False) for row in rows]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    options = {"max_seq_length": 64, "dev_ratio": 0.2, "test_ratio": 0.2, "skip_bad": True}
+    options |= {"prompt_keyword": prompt, "completion_keyword": completion, "seed": rng.randrange(100)}
+    made = []
+    for kind in ("jsonl", "parquet"):
+        out = tmp_path / kind
+        made.append(prepare_python(tmp_path / f"in.{kind}", tokenizers["llama"][0], out, **options))
+        assert prepare_python(str(tmp_path / f"in.{kind}"), tokenizers["llama"][0], out, **options)["resumed"]
+    assert made[0] == made[1]
+    assert contents(tmp_path / "jsonl") == contents(tmp_path / "parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "in.parquet", "jsonl", "parquet"]
+
+
+def test_parquet_refused(tokenizers, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    from sambaflow import errors
+    from sambaflow.prepare import prepare as prepare_python
+
+    path, tokenizer = tmp_path / "in.parquet", tokenizers["gpt2"][0]
+
+    def refused(kind, said, columns=None, data=None):
+        if columns is not None:
+            parquet.write_table(pyarrow.table(columns), path)
+        elif data is not None:
+            path.write_bytes(data)
+        with pytest.raises(kind) as error:
+            prepare_python(path, tokenizer, tmp_path / "out")
+        assert said in str(error.value) and "rows-" not in str(error.value), error.value
+        assert [name.name for name in tmp_path.iterdir() if name.name != "out"] in ([], ["in.parquet"])
+
+    refused(errors.FileError, "cannot read")
+    refused(errors.FormatError, 'there is no column "completion", "text" or "messages"; its columns are "a"', {"a": ["x"]})
+    refused(errors.FormatError, 'column "text" is of type int64: expected string', {"text": [1, 2]})
+    refused(errors.FormatError, 'column "messages" is of type string: expected list of struct', {"messages": ["x"]})
+    refused(errors.FormatError, "in.parquet, row 2: there is no member", {"completion": ["x", None]})
+    refused(errors.FormatError, "pyarrow cannot read it", data=b"PAR1 nothing of the kind PAR1")
+    refused(errors.FormatError, "pyarrow cannot read it", data=b"")
+    told = prepare(path, tokenizer, tmp_path / "out", check=False)
+    assert "Parquet is read from Python alone, by sambaflow.prepare.prepare with pyarrow" in told
+
+
 # ---- what is refused ----
 def prepare(source, tokenizer, out, *words, check=True, **how):
     command = [PROGRAM, "prepare", "-i", source, "-t", tokenizer, "-o", out, "--json", *words]

@@ -41,7 +41,7 @@ def test_drawn(number):
     draw = random.Random(SEED + number)
     told = attempt(trained, draw, CHARSMAP)
     theirs = told and attempt(Theirs.from_str, told)
-    if not theirs or '"\\u0000"' in told or not told_apart(theirs, told):
+    if not theirs or not told_apart(theirs, told):
         return
     where = f"SAMBA_TEST_SEED={SEED + number}", settings(told)
     try:

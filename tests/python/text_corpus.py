@@ -49,13 +49,15 @@ def pieces(size, seed):
     yield "".join(rng.choice("0123456789") for _ in range(million)).encode()
     yield "".join(rng.choice(" " * 50 + "\t\n\r\u3000") for _ in range(million)).encode()[:million]
     yield "".join(rng.choice("abcdefghijklmnopqrstuvwxyzABCé世_-+") for _ in range(million)).encode()
-    quarter = (size - 4 * million) // 4
+    left = size - 4 * million
     everything = b"".join(translations(rng, 1 << 19))
     parts = [everything[i : i + SIZE] for i in range(0, len(everything), SIZE)]  # cut within characters, too
     rng.shuffle(parts)
-    parts = parts[: 1 + 2 * quarter // SIZE]
-    for folder, pattern in (("/usr/include", "*.h*"), (str(pathlib.Path(sys.prefix)), "*.py"), ("/usr/share/doc", "*")):
-        text = b"".join(files(rng, folder, pattern, quarter))[:quarter]
+    parts = parts[: 1 + left // 2 // SIZE]
+    folders = (("/usr/include", "*.h*"), ("/usr/share/doc", "*"), (str(pathlib.Path(sys.prefix)), "*.py"), ("/usr/lib", "*.py"))
+    for number, (folder, pattern) in enumerate(folders):  # a share each of what is left, more where others have less
+        most = max(0, left - sum(map(len, parts))) // (len(folders) - number)
+        text = b"".join(files(rng, folder, pattern, most))[:most]
         parts += [text[i : i + SIZE] for i in range(0, len(text), SIZE)]
     rng.shuffle(parts)
     sent = 4 * million

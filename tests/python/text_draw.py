@@ -40,9 +40,9 @@ def text(draw, size=None):
             first, last = draw.choice(SCRIPTS)
             parts += [chr(draw.randint(first, last)) for _ in range(draw.randint(1, 6))]
         parts.append(draw.choice(["", " ", " ", "  "]))
-    made = bytearray("".join(c for c in "".join(parts) if c != "\0" and not 0xD800 <= ord(c) < 0xE000).encode())
+    made = bytearray("".join(c for c in "".join(parts) if not 0xD800 <= ord(c) < 0xE000).encode())
     if made and draw.random() < 0.1:
-        made[draw.randrange(len(made))] = draw.randrange(1, 256)
+        made[draw.randrange(len(made))] = draw.randrange(256)
     return bytes(made)
 
 

@@ -161,10 +161,12 @@ class Pieces:
 
 
 class Reference:
-    """A tokenizer.json by `tokenizers`."""
+    """A tokenizer.json by `tokenizers`, without what is said of truncation and padding."""
 
     def __init__(self, told):
         self.c = Theirs.from_str(told)
+        self.c.no_truncation()
+        self.c.no_padding()
 
     def encode(self, text):
         return self.c.encode_batch_fast([text], add_special_tokens=False)[0].ids

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """sambaflow/text.h by ctypes, for test_text.py and bench/text.py: libsambaflow.so of the build folder SAMBAFLOW_BUILD."""
 
+import array
 import ctypes
 import os
 import pathlib
@@ -91,7 +92,7 @@ class Tokenizer:
         return ids, count.value
 
     def decode(self, ids, skip):
-        given, text = (ctypes.c_int32 * max(1, len(ids)))(*ids), TokenText()
+        given, text = (ctypes.c_int32 * len(ids)).from_buffer(array.array("i", ids)), TokenText()
         self._check(self.library.samba_tokenizer_decode(self.context, self.c, given, len(ids), skip, ctypes.byref(text)))
         decoded = ctypes.string_at(text.text, text.length).decode()
         self.library.samba_token_text_free(self.context, ctypes.byref(text))

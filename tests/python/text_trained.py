@@ -37,7 +37,8 @@ def charsmap(texts, kind):
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 
-    to, rows = io.BytesIO(), [line for text in texts for line in text.split("\n") if line.strip()][:20000]
+    rows = [line.replace("\0", "") for text in texts for line in text.split("\n") if line.strip()][:20000]
+    to = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(rows),
         model_writer=to,

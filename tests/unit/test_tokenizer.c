@@ -41,6 +41,12 @@
 #define WORDLEVEL                                                                                                                \
     "{'pre_tokenizer': {'type': 'Whitespace'}, 'added_tokens': [{'id': 9, 'content': 'big cat', 'lstrip': true, 'rstrip': true," \
     "'normalized': true}], 'model': {'type': 'WordLevel', 'vocab': {'a': 0, 'b': 1, '!': 2}, 'unk_token': 'b'}}"
+/* Keys with a NUL, and two of the characters that could stand in for it, one of them as an escape. */
+#define NUL_KEYS                                                                                                                 \
+    "{'decoder': {'type': 'Fuse'}, 'post_processor': {'type': 'TemplateProcessing', 'single': [{'Sequence': {'id': 'A'}},"       \
+    "{'SpecialToken': {'id': 'x\\u0000y'}}], 'special_tokens': {'x\\u0000y': {'ids': [1]}, 'x': {'ids': [2]}}}, 'model': {"      \
+    "'type': 'BPE', 'vocab': {'a': 0, '\\u0000' : 1, 'a\\u0000': 2, '\xef\xb7\x90': 3, '\\uFdD1': 4, '\\\\u0000': 5, '\\u0000"   \
+    "a\\u0000' \n: 6}, 'merges': [['a', '\\u0000'], ['\\u0000', 'a\\u0000']]}}"
 
 static samba_status open_in(samba_context *owner, const char *json, samba_tokenizer **t)
 {
@@ -138,6 +144,38 @@ TEST(test_any_bytes)
     assert_int_equal(list.count, 6);
     samba_token_list_free(context, &list);
     samba_tokenizer_free(t);
+}
+
+TEST(test_nul_in_keys)
+{
+    static const char given[] = "\0a\0\0\xef\xb7\x90\xef\xb7\x91";
+    static const int32_t expected[] = {6, 1, 3, 4, 1};
+    samba_tokenizer *t = opened(NUL_KEYS);
+    samba_token_list list;
+    samba_token_text text;
+    need(samba_tokenizer_encode(context, t, given, sizeof given - 1, true, &list));
+    assert_int_equal(list.count, LENGTH(expected));
+    assert_memory_equal(list.ids, expected, sizeof expected);
+    need(samba_tokenizer_decode(context, t, list.ids, list.count - 1, true, &text));
+    assert_int_equal(text.length, sizeof given - 1);
+    assert_memory_equal(text.text, given, sizeof given);
+    assert_int_equal(samba_tokenizer_id(t, "\\u0000"), 5);
+    samba_token_text_free(context, &text);
+    samba_token_list_free(context, &list);
+    samba_tokenizer_free(t);
+}
+
+/* Where the file has all the characters that could stand in for a NUL, the key is refused; after it, what is no JSON. */
+TEST(test_nul_in_keys_refused)
+{
+    char json[1024] = "{'model': {'type': 'WordLevel', 'vocab': {'\\u0000': 1";
+    samba_tokenizer *t;
+    for (int i = 0; i < 32; i++)
+        snprintf(json + strlen(json), 32, ", '\\ufd%x%x': %d", 0xd + i / 16, i % 16, i + 2);
+    strcat(json, "}}}");
+    refuse(open_in(context, json, &t), SAMBA_ERROR_FORMAT, "NUL byte in object key not supported");
+    refuse(open_in(context, "{'\\u0000': 1,}", &t), SAMBA_ERROR_FORMAT, "line 1, column 14: this is no JSON");
+    refuse(open_in(context, "{'a': {'\\u0000': 1}, 'model': 3}", &t), SAMBA_ERROR_FORMAT, "\"model\" is missing");
 }
 
 TEST(test_stream)
@@ -430,8 +468,9 @@ TEST(test_no_memory)
     fail_each_allocation(all_of_it, UNIGRAM);
     fail_each_allocation(all_of_it, FALLBACK);
     fail_each_allocation(all_of_it, WORDLEVEL);
+    fail_each_allocation(all_of_it, NUL_KEYS);
 }
 
-TEST_MAIN(test_byte_level, test_wordpiece, test_unigram, test_byte_fallback, test_added_tokens, test_any_bytes, test_stream,
-          test_streams_of_chains, test_around_in_sequence, test_empty_token, test_long_word, test_damaged, test_refused_text,
-          test_gpt2_files, test_threads, test_no_memory)
+TEST_MAIN(test_byte_level, test_wordpiece, test_unigram, test_byte_fallback, test_added_tokens, test_any_bytes, test_nul_in_keys,
+          test_nul_in_keys_refused, test_stream, test_streams_of_chains, test_around_in_sequence, test_empty_token,
+          test_long_word, test_damaged, test_refused_text, test_gpt2_files, test_threads, test_no_memory)

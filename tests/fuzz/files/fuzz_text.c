@@ -6,6 +6,7 @@
 #include "files.h"
 
 #include <sambaflow/text.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,48 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* A value of the JSON that becomes another one's text, a number or a word; or any bytes. */
+/* ---- JSON ---- */
+static bool is_one_of(uint8_t c, const char *chars) { return c && strchr(chars, c); }
+
+/* Where a value ends, or a member of an object, that begins at `at`: before the comma or bracket that is not within it. */
+static size_t value_end(const uint8_t *data, size_t size, size_t at)
+{
+    bool quoted = false;
+    for (int depth = 0; at < size; at++) {
+        const uint8_t c = data[at];
+        if (c == '\\')
+            at++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && depth == 0 && is_one_of(c, ",]}"))
+            break;
+        else if (!quoted)
+            depth += is_one_of(c, "[{") ? 1 : is_one_of(c, "]}") ? -1 : 0;
+    }
+    return at < size ? at : size;
+}
+
+/* Some value: behind a colon, a comma or a bracket. */
+static size_t value_begin(const uint8_t *data, size_t size, uint64_t *state)
+{
+    size_t at = samba_fuzz_next(state) % size;
+    while (at < size && !is_one_of(data[at], ":,[{"))
+        at++;
+    return at < size ? at + 1 : size;
+}
+
+/* Bytes [begin, end) become the word. */
+static size_t put(uint8_t *data, size_t size, size_t room, size_t begin, size_t end, const uint8_t *word, size_t length)
+{
+    if (size - (end - begin) + length > room)
+        return size;
+    memmove(data + begin + length, data + end, size - end);
+    if (length > 0)
+        memcpy(data + begin, word, length);
+    return size - (end - begin) + length;
+}
+
+/* A value of the JSON that becomes another one of it or a word, goes, or comes twice; or any bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
     static const char *const others[] = {"null",
@@ -123,36 +165,36 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
                                          "\"(a+)+$\"",
                                          "\"[\\\\w&&[^a]]\"",
                                          "\"\\u0000\"",
+                                         "\"\\u0000a\": 3",
+                                         "\"\\ufdd0\": 4",
                                          "\"\\\\p{L}*\"",
-                                         "\"\xe2\x96\x81\""};
+                                         "\"\xe2\x96\x81\"",
+                                         "{\"type\": \"Fuse\"}",
+                                         "{\"type\": \"ByteFallback\"}",
+                                         "{\"type\": \"ByteLevel\"}",
+                                         "{\"type\": \"Strip\", \"content\": \"a\", \"start\": 1, \"stop\": 2}",
+                                         "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"bb\"}"};
     uint64_t state = seed;
-    if (size < 2 || data[0] != '{' || samba_fuzz_next(&state) % 3 == 0)
+    if (size < 2 || data[0] != '{' || samba_fuzz_next(&state) % 4 == 0)
         return LLVMFuzzerMutate(data, size, room);
-    /* From behind a colon, comma or [ to the next comma or bracket. */
-    size_t at = samba_fuzz_next(&state) % size;
-    while (at < size && !strchr(":,[", data[at]))
-        at++;
-    size_t end = at + 1;
-    while (end < size && !strchr(",]}", data[end]))
-        end++;
+    const size_t begin = value_begin(data, size, &state), end = value_end(data, size, begin);
     if (end >= size)
         return LLVMFuzzerMutate(data, size, room);
-    char word[64];
+    static uint8_t word[1 << 12];
     const char *other = others[samba_fuzz_next(&state) % (sizeof others / sizeof *others)];
-    size_t length = strlen(other);
-    memcpy(word, other, length);
-    if (samba_fuzz_next(&state) % 2) { /* some other part of it */
-        size_t from = samba_fuzz_next(&state) % size;
-        while (from < size && !strchr(":,[", data[from]))
-            from++;
-        for (length = 0, from++; from < size && length < sizeof word && !strchr(",]}", data[from]); length++)
-            word[length] = (char)data[from++];
+    size_t length = strlen(other), from, to;
+    switch (samba_fuzz_next(&state) % 5) {
+    case 0: return put(data, size, room, begin, end, (const uint8_t *)other, length);
+    case 1: return put(data, size, room, begin, end + (data[end] == ','), NULL, 0);
+    case 2: from = begin, to = end; break;
+    default: from = value_begin(data, size, &state), to = value_end(data, size, from);
     }
-    if (size - (end - at - 1) + length > room)
-        return LLVMFuzzerMutate(data, size, room);
-    memmove(data + at + 1 + length, data + end, size - end);
-    memcpy(data + at + 1, word, length);
-    return size - (end - at - 1) + length;
+    length = to - from < sizeof word - 1 ? to - from : 0;
+    memcpy(word, data + from, length);
+    if (from != begin)
+        return put(data, size, room, begin, end, word, length);
+    word[length++] = ',';
+    return put(data, size, room, begin, begin, word, length);
 }
 
 /* Those of corpus/text are small tokenizers of all kinds, made by tokenizers and sentencepiece (docs/text.md). */
