@@ -366,7 +366,10 @@ def test_lengths(config, draw, keep, tmp_path):
     numpy.testing.assert_allclose(told["test_loss"], loss, rtol=5e-5)
     saved = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "trained", attn_implementation="eager")
     for (name, ours), theirs in zip(saved.named_parameters(), model.parameters()):
-        numpy.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=0, atol=3e-4, err_msg=name)
+        kept = torch.ones(len(ours), dtype=bool)
+        if name.endswith("c_attn.bias"):  # a bias of keys has the gradient 0, of whose rounding AdamW makes whole steps
+            kept[len(ours) // 3 : 2 * len(ours) // 3] = False
+        numpy.testing.assert_allclose(ours.detach()[kept], theirs.detach()[kept], rtol=0, atol=3e-4, err_msg=name)
 
 
 def test_lengths_killed(tmp_path):
@@ -380,12 +383,12 @@ def test_lengths_killed(tmp_path):
     words += ["--length", "6,17", "--keep-last", "--threads", 1, "--checkpoint-every", 5]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     more = ["--num-epochs", 2, "--pef", tmp_path / "m.pef"]
-    train(*words, *more, "--checkpoint-dir", whole, "--to", whole / "model")
+    train(*words, *more, "--checkpoint-dir", whole, "--to", tmp_path / "one")
     train(*words, *more, "--checkpoint-dir", parts, "--num-iterations", 9)
-    run = train(*words, *more, "--checkpoint-dir", parts, "--resume", "--to", parts / "model")
+    run = train(*words, *more, "--checkpoint-dir", parts, "--resume", "--to", tmp_path / "two")
     assert "resumed from" in run.stdout
     name = "model.safetensors"
-    assert (parts / "model" / name).read_bytes() == (whole / "model" / name).read_bytes()
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     words.remove("--keep-last")
     run = train(*words, *more, "--checkpoint-dir", parts, "--resume", check=False)
     assert "steps in an epoch" in run.stderr

@@ -152,7 +152,7 @@ TEST(windows_of_several_sizes)
         samba_session *alone = open_kept(&options, 1, 7);
         need(run(alone, NULL, k, NULL));
         double *its = get_doubles(alone, "out.weight", ".grad", &count);
-        expected = expected ? expected : calloc((size_t)count, sizeof *expected);
+        expected = expected ? expected : calloc((size_t)count + 1, sizeof *expected);
         for (int64_t i = 0; i < count; i++)
             expected[i] += its[i] * (double)rows[k] / 11;
         free(its);
