@@ -502,8 +502,8 @@ class Session:
         return found[0]
 
     def name_in(self, graph, name):
-        """What the device calls a tensor of the graph of that number: `x@11` where a size has `x` in a shape of its own; None where
-        the graph has none."""
+        """What the device calls a tensor of the graph of that number: `x@11` where a size has `x` in a shape of its own; None
+        where the graph has none."""
         return text(lib.samba_session_name_in(self.c, graph, name.encode()))
 
     def outputs_of(self, graph_name=None):

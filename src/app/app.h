@@ -261,7 +261,8 @@ samba_status samba_app_trace(const samba_app_run *run, const char *name, int cou
                              samba_graph **graph);
 /* Fails unless the PEF is one of this application and command line, and has this graph; gives the application's inputs in its
  * sizes. */
-samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int32_t graph, int *count, samba_app_input *inputs);
+samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int32_t graph, int *count,
+                             samba_app_input *inputs);
 
 samba_status samba_app_test(const samba_app_run *run);  /* app/test.c */
 samba_status samba_app_train(const samba_app_run *run); /* app/train.c */

@@ -93,7 +93,8 @@ static const samba_option_row rows[] = {
 #define FLAG(name, option, help) {C | T, option, NULL, help, OTHER(take_flag), .at = SAMBA_BIT_##name},
 #include "optimizers.def"
     {C | R | T, "max-grad-norm", "X", "Clip gradients to this global norm", OTHER(take_norm)},
-    {C, "last-batch", "N", "Also compile for a last batch of N samples, fewer than --batch-size", INTEGER_AT(a.last_batch, 1, MAX_BATCH)},
+    {C, "last-batch", "N", "Also compile for a last batch of N samples, fewer than --batch-size",
+     INTEGER_AT(a.last_batch, 1, MAX_BATCH)},
     {R, "keep-last", NULL,
      "The last samples of an epoch, too few for a whole step, make a smaller one (they are left out); run wants a PEF that was "
      "compiled with --last-batch, train compiles for it",
@@ -405,7 +406,8 @@ static void settle_last(const parse *p, struct argp_state *state)
         argp_error(state, "--last-batch %lld is no smaller batch than --batch-size %lld", (long long)a->last_batch,
                    (long long)a->batch_size);
     if ((a->last_batch || a->keep_last) && a->data_parallel)
-        argp_error(state, "--%s: replicas share each step evenly, so a smaller last one is not theirs: leave it or --data-parallel out",
+        argp_error(state,
+                   "--%s: replicas share each step evenly, so a smaller last one is not theirs: leave it or --data-parallel out",
                    a->last_batch ? "last-batch" : "keep-last");
     if (samba_app_sizes(a->app) > 1 && a->data_parallel)
         argp_error(state, "--data-parallel: samples of several sizes train in one process: leave it out, or train one size");

@@ -67,7 +67,7 @@ static int choose_types(const samba_trainer *t, int32_t graph, bool first, bool 
         const char *name;
         int32_t phase;
         bool of_first, of_last;
-    } all[] = {{"ZEROGRAD", 0, true, false}, {"FWD", 1, false, false},    {"BCKWD", 2, false, false},
+    } all[] = {{"ZEROGRAD", 0, true, false}, {"FWD", 1, false, false},     {"BCKWD", 2, false, false},
                {"REDUCE", 3, false, true},   {"GRADNORM", 4, false, true}, {"OPT", 5, false, true}};
     const samba_plan_graph *its = &t->plan.graphs[graph];
     int count = 0;

@@ -69,10 +69,11 @@ static samba_status check_last(samba_trainer *t)
                           "'%s' has a graph for %lld samples of a last batch, and the last %lld of the %lld samples need none: "
                           "compile without --last-batch",
                           a->pef, (long long)there, (long long)last, (long long)t->data.train_count);
-    return samba_fail(t->context, SAMBA_ERROR_SHAPE,
-                      "the last batch of %lld samples has %lld, and '%s' has no graph for %lld in a run: compile with --last-batch "
-                      "%lld",
-                      (long long)t->data.train_count, (long long)last, a->pef, (long long)rest, (long long)last);
+    return samba_fail(
+        t->context, SAMBA_ERROR_SHAPE,
+        "the last batch of %lld samples has %lld, and '%s' has no graph for %lld in a run: compile with --last-batch "
+        "%lld",
+        (long long)t->data.train_count, (long long)last, a->pef, (long long)rest, (long long)last);
 }
 
 static samba_status new_start(samba_trainer *t)

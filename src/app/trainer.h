@@ -11,8 +11,8 @@
 typedef struct samba_train_graph { /* of the PEF: samples of one size, or the rest of the last batch */
     const char *name;              /* NULL: the PEF has one graph */
     samba_batches batches;
-    samba_tensor *logits;        /* NULL when the loss is the test */
-    const samba_tensor *labels;  /* the batch's */
+    samba_tensor *logits;       /* NULL when the loss is the test */
+    const samba_tensor *labels; /* the batch's */
 } samba_train_graph;
 
 typedef struct samba_train_step { /* samples of one size that all replicas take together */
@@ -34,19 +34,19 @@ typedef struct samba_trainer {
     int64_t rows; /* of a micro-batch */
     samba_session *session;
     samba_tensor *loss;
-    samba_tensor *start; /* the loss's gradient; NULL: there is no smaller step */
-    double started;      /* what it is on the device */
-    int64_t *order;      /* of training samples, those of a step together */
-    int64_t *shuffled;   /* in the epoch's order */
-    int64_t *of_size;    /* how many have each size */
-    int64_t *taken;      /* while an epoch is drawn */
+    samba_tensor *start;             /* the loss's gradient; NULL: there is no smaller step */
+    double started;                  /* what it is on the device */
+    int64_t *order;                  /* of training samples, those of a step together */
+    int64_t *shuffled;               /* in the epoch's order */
+    int64_t *of_size;                /* how many have each size */
+    int64_t *taken;                  /* while an epoch is drawn */
     samba_train_step *plan_of_steps; /* the epoch's */
     int64_t epoch_steps;
-    bool keeps_last; /* samples that fill no step make a smaller one */
-    int64_t *tests;  /* a batch's, of those to test with */
-    samba_replicas replicas;     /* this one is one of */
-    int64_t step_samples;        /* samples in a step of one replica */
-    int64_t steps, trained;      /* trained: samples so far */
+    bool keeps_last;                                        /* samples that fill no step make a smaller one */
+    int64_t *tests;                                         /* a batch's, of those to test with */
+    samba_replicas replicas;                                /* this one is one of */
+    int64_t step_samples;                                   /* samples in a step of one replica */
+    int64_t steps, trained;                                 /* trained: samples so far */
     samba_app_progress at;                                  /* steps done; what a checkpoint keeps */
     samba_hyperparameter *lr;                               /* what each step gets; NULL: it stays */
     samba_hyperparameter hyperparameters[SAMBA_HYPERS + 2]; /* those given, and lr */

@@ -40,7 +40,7 @@ typedef struct samba_lm_command {
     const char *folder;
     samba_lm *lm; /* NULL while a command only tells its options */
     samba_lm_info info;
-    int64_t length; /* of sequences, in tokens */
+    int64_t length;                     /* of sequences, in tokens */
     int64_t lengths[SAMBA_CLI_LENGTHS]; /* that train has graphs for, the longest last */
     int length_count;                   /* 0: the data's alone */
     const char *length_text[1];         /* train's option */
@@ -103,8 +103,8 @@ typedef struct samba_lm_samples {
     samba_lm_sequences sequences;
     int64_t vocab_size;
     bool learn_prompts;
-    bool apart; /* articles do not see each other; the caller decides before the first batch */
-    int length_count; /* of sizes, or 1; set with the next before the first batch */
+    bool apart;             /* articles do not see each other; the caller decides before the first batch */
+    int length_count;       /* of sizes, or 1; set with the next before the first batch */
     const int64_t *lengths; /* ascending, the last of all */
     /* found in the data */
     bool several;       /* some sequence has more than one article */

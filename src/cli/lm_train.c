@@ -247,8 +247,9 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
          .text_most = 1,
          .value = "FOLDER"},
         {.name = "length",
-         .help = "Tokens in a sequence (the data's, or of a text 128); several: each sequence goes with those of the shortest length "
-                 "that holds it, the last is the data's",
+         .help =
+             "Tokens in a sequence (the data's, or of a text 128); several: each sequence goes with those of the shortest length "
+             "that holds it, the last is the data's",
          .texts = lm->length_text,
          .text_count = &lm->length_given,
          .text_most = 1,

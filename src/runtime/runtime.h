@@ -89,13 +89,13 @@ struct samba_session {
     int32_t run_count;
     /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
     int32_t *parts;
-    int32_t *links;          /* per thing that runs: its number in the chain of those that go on from each other; select.c */
-    bool *given;             /* per tensor: it has values, or is no input; given.c */
-    bool *needs;             /* per tensor: an input that stages read, and that none writes */
-    bool *fed;               /* per thing that runs: all inputs that it reads were given */
-    int32_t missing;         /* inputs that stages read and that were not */
-    int32_t *sharer;         /* per tensor: the next in its buffer, around; sizes.c */
-    bool *overwritten;       /* per tensor: another has written into that memory since */
+    int32_t *links;            /* per thing that runs: its number in the chain of those that go on from each other; select.c */
+    bool *given;               /* per tensor: it has values, or is no input; given.c */
+    bool *needs;               /* per tensor: an input that stages read, and that none writes */
+    bool *fed;                 /* per thing that runs: all inputs that it reads were given */
+    int32_t missing;           /* inputs that stages read and that were not */
+    int32_t *sharer;           /* per tensor: the next in its buffer, around; sizes.c */
+    bool *overwritten;         /* per tensor: another has written into that memory since */
     samba_sized_tensor *sized; /* sizes.c */
     int32_t sized_count;
     int32_t last;            /* what ran last; -1: nothing did */
@@ -242,21 +242,21 @@ bool samba_all_reduced(const samba_session *session, int32_t graph, int32_t redu
 
 /* ---- sizes.c ---- */
 samba_status samba_sizes_begin(samba_session *session); /* after the names are there */
-/* The graph of that name, or that size of the function of that name whose inputs are shaped as those given; NULL: the only one, or
- * the only function. ARGUMENT, NAME, SHAPE */
+/* The graph of that name, or that size of the function of that name whose inputs are shaped as those given; NULL: the only one,
+ * or the only function. ARGUMENT, NAME, SHAPE */
 samba_status samba_select_graph(const samba_session *session, const char *name, int input_count, samba_tensor *const *inputs,
                                 int32_t *graph);
 /* What a name means in a graph: the size's own tensor, where there is one. -1: nothing. */
 int32_t samba_sizes_find(const samba_session *session, int32_t graph, const char *name);
 /* The size of a tensor, called by its first one's name, that has the host's shape; itself where none has. */
 int32_t samba_sizes_of_shape(const samba_session *session, int32_t tensor, const samba_tensor *host);
-void samba_sizes_take(samba_session *session, int32_t tensor); /* memory that sizes share has its values from here on */
+void samba_sizes_take(samba_session *session, int32_t tensor);        /* memory that sizes share has its values from here on */
 void samba_sizes_take_outputs(samba_session *session, int32_t graph); /* which has run */
 samba_status samba_sizes_check(const samba_session *session, int32_t tensor); /* STATE: it has another size's */
 
 /* ---- given.c ---- */
-samba_status samba_given_begin(samba_session *session);        /* room for it; after samba_select_begin */
-void samba_given_note(samba_session *session, int32_t tensor); /* it has values from here on */
+samba_status samba_given_begin(samba_session *session);          /* room for it; after samba_select_begin */
+void samba_given_note(samba_session *session, int32_t tensor);   /* it has values from here on */
 void samba_given_forget(samba_session *session, int32_t tensor); /* an input's are gone; nothing of what is none */
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);

@@ -256,8 +256,8 @@ samba_status samba_session_graph_for(const samba_session *session, const char *n
     SAMBA_NEED(NULL, session);
     SAMBA_NEED(session->context, index);
     if (input_count < 0 || (input_count > 0 && !inputs))
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_graph_for: %d inputs: a count or its list is missing",
-                          input_count);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_session_graph_for: %d inputs: a count or its list is missing", input_count);
     SAMBA_TRY(samba_select_graph(session, name, input_count, inputs, &graph));
     *index = graph;
     return SAMBA_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of a function in one PEF: each computes what a PEF of its own does, bit by bit, also where they take turns in training and
- * where micro-batches of a step are of several sizes; memory is that of the largest; runs go by the shapes of their inputs; what
- * another size has overwritten is not taken for values. */
+ * Sizes of a function in one PEF: each computes what a PEF of its own does, bit by bit, also where they take turns in training
+ * and where micro-batches of a step are of several sizes; memory is that of the largest; runs go by the shapes of their inputs;
+ * what another size has overwritten is not taken for values. */
 #include "training.h"
 #include "failing_allocator.h"
 
@@ -24,7 +24,8 @@ MODEL(vectors) { samba_output(g, "y", samba_square(samba_linear(samba_input(g, "
 MODEL(remembering)
 {
     samba_value x = samba_input(g, "x");
-    samba_value last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(samba_value_size(x, 0), IN), (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    samba_value last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(samba_value_size(x, 0), IN),
+                                             (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
     samba_output(g, "y", samba_add(x, last));
 }
 MODEL(counting)

@@ -289,9 +289,9 @@ class SambaSession(Transfers, Auxiliary):
         section, and refuses where it does not fit. Results are the same, bit by bit. `data_parallel`: gradients become the mean
         over all replicas that run it, in sections of type REDUCE.
 
-        `dims`, {name: sizes} of the inputs' first dims in order, as {"batch": (32, 11), "length": (64, 128)}, or `sizes`, a list of
-        further example inputs: the PEF has a graph for each size, over the same weights, and a run takes that of its inputs' shapes.
-        Losses and norms are those of exactly these samples, so the last batch of an epoch is one more size."""
+        `dims`, {name: sizes} of the inputs' first dims in order, as {"batch": (32, 11), "length": (64, 128)}, or `sizes`, a list
+        of further example inputs: the PEF has a graph for each size, over the same weights, and a run takes that of its inputs'
+        shapes. Losses and norms are those of exactly these samples, so the last batch of an epoch is one more size."""
         refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
         check_flag("compile", "io_host_memory", io_host_memory)
@@ -611,9 +611,9 @@ class SambaSession(Transfers, Auxiliary):
         )
 
     def run_window(self, batches, output_tensors=(), hyperparam_dict=None):
-        """One step of the optimizer over these batches, inputs as run takes them: as many as grad_accumulation_steps of compile, or
-        fewer, such as the last of an epoch, and of any sizes that the PEF has. Losses have to be means over samples: gradients are
-        those of the mean over all samples of the window. Returns what run returns for each batch."""
+        """One step of the optimizer over these batches, inputs as run takes them: as many as grad_accumulation_steps of compile,
+        or fewer, such as the last of an epoch, and of any sizes that the PEF has. Losses have to be means over samples: gradients
+        are those of the mean over all samples of the window. Returns what run returns for each batch."""
         return window.run_window(self, batches, output_tensors, hyperparam_dict)
 
     # ---- host and device ----

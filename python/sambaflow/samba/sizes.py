@@ -121,11 +121,19 @@ def _labels(examples):
 # ---- compiling ----
 
 
-def _options(traced, name, chosen, optimizers, its_numbers, call):
+def _target(name, pef_name, output_folder):
+    return (
+        ffi.new("char[]", encoded(pef_name or name, "compile: pef_name")),
+        ffi.new("char[]", path_of(output_folder, "compile: output_folder")),
+    )
+
+
+def _options(tracer, name, chosen, optimizers, its_numbers=None):
     """samba_compile_options of a traced graph, and what they point into."""
-    tracer, inference = traced, chosen["inference"]
+    inference = chosen["inference"]
+    one_of("precision", chosen["precision"], _PRECISIONS)
     options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
-    kept = ffi.new("char[]", encoded(name, f"{call}: name"))
+    kept = ffi.new("char[]", encoded(name, "compile: name"))
     options.name, options.graph = kept, tracer.graph
     options.inference, options.precision = inference, _PRECISIONS[chosen["precision"]]
     options.grad_accumulation_steps, options.memory_budget = chosen["grad_accumulation_steps"], chosen["memory_budget"]
@@ -133,28 +141,23 @@ def _options(traced, name, chosen, optimizers, its_numbers, call):
     options.data_parallel = chosen["data_parallel"]
     groups = alive = None
     if not inference:
-        check_owned(call, tracer, optimizer_list(call, optimizers))
-        groups, alive = structs(tracer, optimizer_list(call, optimizers), its_numbers)
+        check_owned("compile", tracer, optimizer_list("compile", optimizers))
+        groups, alive = structs(tracer, optimizer_list("compile", optimizers), its_numbers)
         options.optimizers, options.optimizer_count = groups, len(groups)
     return options, (kept, groups, alive)
 
 
 def compile_model(model, inputs, optimizers, name, loss_indices, examples, output_folder, pef_name, **chosen):
     """Traces the model, for one size or for each of `examples`, and writes the PEF, whose path it returns."""
-    one_of("precision", chosen["precision"], _PRECISIONS)
     name = name or type(model).__name__
-    words = [
-        ffi.new("char[]", encoded(pef_name or name, "compile: pef_name")),
-        ffi.new("char[]", path_of(output_folder, "compile: output_folder")),
-    ]
     path, inference = ffi.new("char[]", 4096), chosen["inference"]
     if examples is None:
         tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
-        options, _kept = _options(tracer, name, chosen, optimizers, None, "compile")
-        options.pef_name, options.output_folder = words
+        options, _kept = _options(tracer, name, chosen, optimizers)
+        options.pef_name, options.output_folder = _words = _target(name, pef_name, output_folder)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
         return text(path)
     context, made, known = Context(), ffi.new("samba_multigraph **"), {}
@@ -167,9 +170,9 @@ def compile_model(model, inputs, optimizers, name, loss_indices, examples, outpu
             tell_starts(tracer, outputs, loss_indices)
         tracers.append(tracer)
         its = [] if inference else numbers(tracer, optimizer_list("compile", optimizers), known)
-        options, _kept = _options(tracer, name, chosen, optimizers, its, "compile")
+        options, _kept = _options(tracer, name, chosen, optimizers, its)
         context.check(lib.samba_multigraph_add_size(several, options, label.encode()))
-    context.check(lib.samba_multigraph_compile(several, *words, path, len(path)))
+    context.check(lib.samba_multigraph_compile(several, *_target(name, pef_name, output_folder), path, len(path)))
     return text(path)
 
 

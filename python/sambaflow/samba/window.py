@@ -2,8 +2,8 @@
 """One step of an optimizer over some batches, as many as there are: a window of gradient accumulation that need not be full, and
 whose batches may differ in size.
 
-A PEF that was compiled with grad_accumulation_steps N divides each batch's gradients by N. Here each loss begins its backward with
-N times the batch's share of the window's samples, so that gradients are those of the mean over all of these samples."""
+A PEF that was compiled with grad_accumulation_steps N divides each batch's gradients by N. Here each loss begins its backward
+with N times the batch's share of the window's samples, so that gradients are those of the mean over all of these samples."""
 
 import torch
 
