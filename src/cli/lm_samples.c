@@ -3,8 +3,8 @@
  * What a model learns of a sequence. Labels are the tokens of completions, -100 those of prompts, of padding and behind padding;
  * the graph shifts them. Where articles are apart, document_ids count up behind each article's end and position_ids begin anew
  * there, and padding is a document of its own. Padding at the end of a sequence is behind all that looks at it; other padding a
- * mask hides. A sequence is cut to the shortest of several lengths that holds its tokens. All sequences are looked through once before training, so that bad ones are told then, and those without anything
- * to learn are left out. */
+ * mask hides. A sequence is cut to the shortest of several lengths that holds its tokens. All sequences are looked through once
+ * before training, so that bad ones are told then, and those without anything to learn are left out. */
 #include "cli/lm.h"
 
 #include <string.h>

@@ -125,7 +125,8 @@ bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
 const char *samba_size_label(const char *graph);                               /* SIZE; NULL: it is no size of anything */
 bool samba_is_size_of(const char *graph, const char *function, size_t length); /* FUNCTION of so many bytes */
 bool samba_is_size_like(const char *graph, const char *other);                 /* of the function that the other is a size of */
-/* "x@11" of "x", and "y@11.grad" of "y.grad": what a size has in a shape of its own; and back, NULL where it is none of that size. */
+/* "x@11" of "x", and "y@11.grad" of "y.grad": what a size has in a shape of its own; and back, NULL where it is none of that
+ * size. */
 #define SAMBA_GRADIENT_OF ".grad"
 samba_status samba_sized_name(samba_arena *arena, const char *name, const char *label, char **sized);
 bool samba_is_sized(const char *sized, const char *name, const char *label);

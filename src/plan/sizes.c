@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sizes of a function. A graph FUNCTION@SIZE is the function for inputs of one shape; what it has in a shape of its own, under a
- * name that the first size has for another shape, is NAME@SIZE, and its gradient NAME@SIZE.grad. The names are all there is to it:
- * a file needs no other field. */
+ * name that the first size has for another shape, is NAME@SIZE, and its gradient NAME@SIZE.grad. The names are all there is to
+ * it: a file needs no other field. */
 #include "plan/plan.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
- * hyperparameters, given.c knows which inputs have values, sizes.c which graph a run means, select.c decides which sections a run has, run.c runs them, weights.c
- * fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders that a training resumes from.
+ * hyperparameters, given.c knows which inputs have values, sizes.c which graph a run means, select.c decides which sections a run
+ * has, run.c runs them, weights.c fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders
+ * that a training resumes from.
  *
  * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
  * its arguments by functions named check_... and select, which change nothing but room that only they use; from the first change
