@@ -125,7 +125,8 @@ typedef struct samba_app_data {
     int64_t (*weight)(const void *user, int64_t sample);
     void (*free)(void *user); /* called once, when the samples are no longer needed; may be NULL */
     void *user;
-    /* Which of the application's sizes a sample has; a batch's samples have one. NULL: there is one. Wants `fill` and `weight`. */
+    /* Which of the application's sizes a sample has; a batch's samples have one. NULL: there is one. Wants `fill` and
+     * `weight`. */
     int (*size)(const void *user, int64_t sample);
 } samba_app_data;
 /* Frees the tensors and calls `free`; NULL is allowed. */
@@ -171,8 +172,8 @@ typedef struct samba_app {
     /* Called by run and train behind the last step, in the first of several replicas alone: saves what the application keeps.
      * `out` is where lines for people go, stderr with --json. */
     samba_status (*trained)(samba_context *context, void *user, samba_session *session, FILE *out);
-    /* Samples of several sizes, such as texts of several lengths: how many sizes there are, 1 or more, and `inputs` of each. The PEF
-     * has a graph for each, over the same weights, and a step takes samples of one. NULL: one size, by `inputs`. */
+    /* Samples of several sizes, such as texts of several lengths: how many sizes there are, 1 or more, and `inputs` of each. The
+     * PEF has a graph for each, over the same weights, and a step takes samples of one. NULL: one size, by `inputs`. */
     int (*sizes)(const void *settings);
     int (*sized_inputs)(const void *settings, int size, int64_t batch_size, samba_app_input *inputs);
 } samba_app;

@@ -232,8 +232,8 @@ SAMBA_API int64_t samba_session_literal_count(const samba_session *session, int 
 SAMBA_API samba_status samba_session_literal(const samba_session *session, int graph, int64_t number, samba_literal *literal);
 /* Does the graph have the tensor of that name? */
 SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, const char *tensor);
-/* Which graph a run of these inputs would run (samba_run_options.graph_name): its index. The inputs need no memory. ARGUMENT, NAME,
- * SHAPE, as samba_run has them. */
+/* Which graph a run of these inputs would run (samba_run_options.graph_name): its index. The inputs need no memory. ARGUMENT,
+ * NAME, SHAPE, as samba_run has them. */
 SAMBA_API samba_status samba_session_graph_for(const samba_session *session, const char *name, int input_count,
                                                samba_tensor *const *inputs, int *index);
 /* What the device calls a tensor of a graph: its name, or, of a size that has it in a shape of its own, "x@11". NULL where the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs of an application that has several: one for each size of its samples, such as a text's length, and one for the rest of the
- * last batch where it fills no micro-batch. All share weights, optimizer and memory (samba_multigraph_add_size). A graph's size is
- * called by the shape of its first input: "lm@8x128". */
+ * Graphs of an application that has several: one for each size of its samples, such as a text's length, and one for the rest of
+ * the last batch where it fills no micro-batch. All share weights, optimizer and memory (samba_multigraph_add_size). A graph's
+ * size is called by the shape of its first input: "lm@8x128". */
 #include "app/app.h"
 #include <sambaflow/multigraph.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps of an epoch. Samples come in a new order every epoch, a function of the seed; those of one size make a step as soon as
- * there are enough of it. What is left of each size in the end makes smaller steps, or is left out.
+ * The steps of an epoch. Samples come in a new order every epoch, a function of the seed; those of one size make a step as soon
+ * as there are enough of it. What is left of each size in the end makes smaller steps, or is left out.
  *
  * A smaller step is the mean over what it has. Its micro-batches run as a window of its own: the first sets gradients to zero,
  * the last updates; and each loss has a gradient of its share, since graphs divide by the micro-batches of a whole step. */
