@@ -446,7 +446,8 @@ TEST(test_source_without_memory)
 /* The same where the last batch, of two samples, has a graph of its own. */
 TEST(test_last_batch_without_memory)
 {
-    char line[] = "small train --data SAMPLES --threads 1 --json -b 6 -mb 3 --keep-last --num-epochs 1 --output-folder OUT";
+    char line[] =
+        "small train --data SAMPLES --threads 1 --json -b 6 --microbatch-size 3 --keep-last --num-epochs 1 --output-folder OUT";
     source s = {.weighs = false};
     samba_app app = source_app(&s);
     command c = command_of(&app, line, samba_app_compile_and_train);
