@@ -249,7 +249,9 @@ does "train: the last batch" "test accuracy" "$logreg" train -b 90 -mb 30 -p las
 does "train: the last batch in two commands" "test accuracy" "$logreg" run -p last.pef --data "$data" --num-epochs 1 \
     --save again.safetensors
 same "train: the last batch's weights" last.safetensors again.safetensors
-refuses "train: no graph for the last batch" 1 "compile with --last-batch" "$logreg" run -p two.pef --data "$data" --keep-last
+"$logreg" compile -b 90 -p ninety.pef >/dev/null
+refuses "train: no graph for the last batch" 1 "compile with --last-batch 40" "$logreg" run -p ninety.pef --data "$data" \
+    --keep-last
 "$logreg" compile -b 90 -mb 30 -p other.pef --last-batch 89 >/dev/null
 refuses "train: a graph for another last batch" 1 "compile with" "$logreg" run -p other.pef --data "$data"
 refuses "train: no smaller last batch" 64 "is no smaller batch than" "$logreg" compile -b 32 --last-batch 32
