@@ -25,7 +25,7 @@ onnx_module eager starts ports
 lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers
 lazy_param
 forward
-graph multigraph
+graph multigraph sizes window
 utils samba_session
 samba
 """

@@ -106,7 +106,8 @@ typedef struct samba_app_option {
 
 /* Writes samples, by their numbers, into the first `count` rows of a batch, whose tensors are those of samba_app_data in their
  * order, contiguous, with as many rows as the batch has samples. The rows behind become such that they do not count in the loss,
- * or zeros where a test counts right answers. An error ends the training. */
+ * or zeros where a test counts right answers. Of several sizes the tensors have the shapes of the samples'. An error ends the
+ * training. */
 typedef samba_status samba_app_fill_fn(samba_context *context, void *user, const int64_t *samples, int64_t count,
                                        int tensor_count, samba_tensor *const *batch);
 
@@ -124,6 +125,9 @@ typedef struct samba_app_data {
     int64_t (*weight)(const void *user, int64_t sample);
     void (*free)(void *user); /* called once, when the samples are no longer needed; may be NULL */
     void *user;
+    /* Which of the application's sizes a sample has; a batch's samples have one. NULL: there is one. Wants `fill` and
+     * `weight`. */
+    int (*size)(const void *user, int64_t sample);
 } samba_app_data;
 /* Frees the tensors and calls `free`; NULL is allowed. */
 SAMBA_API void samba_app_data_free(samba_app_data *data);
@@ -168,6 +172,10 @@ typedef struct samba_app {
     /* Called by run and train behind the last step, in the first of several replicas alone: saves what the application keeps.
      * `out` is where lines for people go, stderr with --json. */
     samba_status (*trained)(samba_context *context, void *user, samba_session *session, FILE *out);
+    /* Samples of several sizes, such as texts of several lengths: how many sizes there are, 1 or more, and `inputs` of each. The
+     * PEF has a graph for each, over the same weights, and a step takes samples of one. NULL: one size, by `inputs`. */
+    int (*sizes)(const void *settings);
+    int (*sized_inputs)(const void *settings, int size, int64_t batch_size, samba_app_input *inputs);
 } samba_app;
 
 /* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage

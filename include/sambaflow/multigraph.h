@@ -27,6 +27,14 @@ SAMBA_API void samba_multigraph_free(samba_multigraph *multigraph); /* NULL is a
  * On an error the graphs are as they were. */
 SAMBA_API samba_status samba_multigraph_add(samba_multigraph *multigraph, const samba_compile_options *options, bool overwrite);
 
+/* The same of one size of a function, options->name: the graph is "<name>@<size>", `size` a word without '@'. Where its inputs,
+ * outputs and their gradients have shapes that differ from those of a size before it, they are "x@<size>" on the device, and "x"
+ * in runs of the function, which go by the inputs' shapes. Inputs and outputs of all sizes lie in the same memory, so the plan is
+ * that of the largest. Optimizers without a name are "<name>.optim0" ..., those of all sizes. Everything else is as between any
+ * two graphs: what is shared by name has one dtype and shape. */
+SAMBA_API samba_status samba_multigraph_add_size(samba_multigraph *multigraph, const samba_compile_options *options,
+                                                 const char *size);
+
 SAMBA_API int samba_multigraph_count(const samba_multigraph *multigraph);
 /* Name of a graph, in their order; NULL where there is none. */
 SAMBA_API const char *samba_multigraph_name(const samba_multigraph *multigraph, int index);

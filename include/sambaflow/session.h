@@ -93,7 +93,10 @@ typedef struct samba_run_options {
     int run_until_call_id;
     int output_gradient_count;
     samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
-    const char *graph_name; /* which graph runs: its schedule, or those of its sections that are asked for. NULL: the only one */
+    /* which graph runs: its schedule, or those of its sections that are asked for; or which function, of which that size runs
+     * whose inputs have the shapes that are given (samba_multigraph_add_size), without inputs the one that ran last. NULL: the
+     * only graph, or the only function */
+    const char *graph_name;
     /* This process is one of several replicas (parallel.h), and each calls samba_run alike, with a batch of its own: REDUCE
      * averages their gradients, and GRADNORM and OPT want it behind BCKWD. Where sync_batch_norm exchanges statistics, FWD, BCKWD
      * and REDUCE go on from each other with data_parallel all or none (STATE); a run that does not train exchanges none. ARGUMENT
@@ -229,6 +232,13 @@ SAMBA_API int64_t samba_session_literal_count(const samba_session *session, int 
 SAMBA_API samba_status samba_session_literal(const samba_session *session, int graph, int64_t number, samba_literal *literal);
 /* Does the graph have the tensor of that name? */
 SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, const char *tensor);
+/* Which graph a run of these inputs would run (samba_run_options.graph_name): its index. The inputs need no memory. ARGUMENT,
+ * NAME, SHAPE, as samba_run has them. */
+SAMBA_API samba_status samba_session_graph_for(const samba_session *session, const char *name, int input_count,
+                                               samba_tensor *const *inputs, int *index);
+/* What the device calls a tensor of a graph: its name, or, of a size that has it in a shape of its own, "x@11". NULL where the
+ * graph has none of that name. Lives as long as the session. */
+SAMBA_API const char *samba_session_name_in(const samba_session *session, int graph, const char *name);
 /* How a graph was mapped: "section" or "spatial"; NULL where there is no such graph. */
 SAMBA_API const char *samba_session_mapping(const samba_session *session, int graph);
 /* Name of the graph that was traced, the first of several. Lives as long as the session. */

@@ -389,7 +389,7 @@ class Session:
         self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
         self._read_names()
-        self.is_shared = False
+        self.is_shared, self._sized = False, None
         self._hyperparameters = {}  # names given together -> (samba_hyperparameter[], what it points into)
         self._warning = ffi.new("const char *[1]")
         self._prepared = {}  # what a run is asked for -> (samba_run_options, what they point into)
@@ -485,9 +485,32 @@ class Session:
             found.append(text(info.name))
         return found
 
+    @property
+    def is_sized(self):
+        """Whether the PEF has one function, in several sizes: graphs `name@32`, `name@11`."""
+        if self._sized is None:
+            names = self.graph_names
+            self._sized = len(names) > 1 and all("@" in name for name in names) and len({n.split("@")[0] for n in names}) == 1
+        return self._sized
+
+    def graph_for(self, inputs, graph_name=None):
+        """Number of the graph that a run of these Tensors runs, which need no memory (samba_session_graph_for): of a function in
+        several sizes that of their shapes, without inputs the one that ran last."""
+        found, pointers = ffi.new("int *"), [tensor.c for tensor in inputs]
+        name = ffi.NULL if graph_name is None else encoded(graph_name, "graph_name")
+        self.context.check(lib.samba_session_graph_for(self.c, name, len(pointers), pointers, found))
+        return found[0]
+
+    def name_in(self, graph, name):
+        """What the device calls a tensor of the graph of that number: `x@11` where a size has `x` in a shape of its own; None
+        where the graph has none."""
+        return text(lib.samba_session_name_in(self.c, graph, name.encode()))
+
     def outputs_of(self, graph_name=None):
-        """Names of a graph's outputs; None: of all."""
+        """Names of a graph's outputs; None: of all, of sizes those of the first."""
         names, graphs = self.names("output"), self.graph_names
+        if self.is_sized and graph_name not in graphs:
+            graph_name = graphs[0]
         if graph_name not in graphs:
             return names
         return [name for name in names if lib.samba_session_graph_has(self.c, graphs.index(graph_name), name.encode())]

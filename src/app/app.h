@@ -205,7 +205,8 @@ typedef struct samba_app_arguments {
     uint64_t seed;
     int threads;
     const char *isa, *save, *load, *data, *dump_after, *tune;
-    bool seed_given, resume;
+    bool seed_given, resume, keep_last;
+    int64_t last_batch; /* samples of a smaller last batch that the PEF has a graph for, too; 0: none */
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
     int64_t eval_every, log_every;        /* 0: never */
@@ -229,7 +230,8 @@ typedef struct samba_app_compilation { /* samba_compile's options filled from th
     samba_tensor *inputs[SAMBA_APP_MAX_INPUTS]; /* examples, of a micro-batch */
     samba_optimizer optimizers[2];              /* two where some parameters do not decay: these first */
 } samba_app_compilation;
-samba_status samba_app_compilation_new(const samba_app_run *run, samba_app_compilation *compilation);
+/* Of one size's graph, for so many samples in a run. */
+samba_status samba_app_compilation_new(const samba_app_run *run, int size, int64_t rows, samba_app_compilation *compilation);
 void samba_app_compilation_free(samba_app_compilation *compilation); /* also of one that failed */
 /* app/decay.c: what --no-decay names, as patterns for an optimizer. */
 samba_status samba_app_undecayed(const samba_app_run *run, int input_count, const samba_app_input *inputs, samba_arena *arena,
@@ -241,12 +243,26 @@ void samba_app_free_tensors(int count, samba_tensor **tensors);
 samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder);
 void samba_app_remove_temporary(const char *folder, const char *pef_name);
 
+/* app/sizes.c */
+int samba_app_sizes(const samba_app *app);
+int samba_app_inputs(const samba_app *app, int size, int64_t rows, samba_app_input *inputs); /* how many; the rest are zeros */
+/* Rows of the last batch's last run where they are fewer than a micro-batch, which takes a graph of its own; else 0. */
+int64_t samba_app_rest(const samba_app_arguments *arguments);
+/* All graphs of the application as one PEF, in the order that samba_app_check knows: sizes, then the last batch's. */
+samba_status samba_app_compile_sizes(const samba_app_run *run, const char *folder, char *path, size_t path_size,
+                                     samba_plan *plan);
+/* --keep-last: how many samples the last batch of the data has, where it wants a graph of its own. */
+samba_status samba_app_count_last(const samba_app_run *run, int64_t *last_batch);
+
 /* app/check.c */
 const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name);
 /* The application's graph of these inputs. */
-samba_status samba_app_trace(const samba_app_run *run, int count, const samba_app_input *inputs, samba_graph **graph);
-/* Fails unless the PEF is one of this application and command line; gives the application's inputs in the PEF's sizes. */
-samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs);
+samba_status samba_app_trace(const samba_app_run *run, const char *name, int count, const samba_app_input *inputs,
+                             samba_graph **graph);
+/* Fails unless the PEF is one of this application and command line, and has this graph; gives the application's inputs in its
+ * sizes. */
+samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int32_t graph, int *count,
+                             samba_app_input *inputs);
 
 samba_status samba_app_test(const samba_app_run *run);  /* app/test.c */
 samba_status samba_app_train(const samba_app_run *run); /* app/train.c */
@@ -257,6 +273,7 @@ typedef struct samba_app_progress {    /* where it stands */
     int64_t steps_done;                /* of as many replicas as there are now: where in the order of samples */
     int64_t updates;                   /* all, by whatever number of replicas: what checkpoints are named by */
     int64_t train_count, step_samples; /* the data, which must be the same to go on, but for the number of replicas */
+    int64_t epoch_steps;               /* likewise */
     int rank, replicas;                /* this replica, of those that share a step's samples */
     uint64_t seed;                     /* of the order of samples */
     double epoch_loss;                 /* sum over the epoch's steps so far */
@@ -282,7 +299,9 @@ typedef struct samba_batches {
     int tensor_count;
     samba_tensor *tensors[SAMBA_APP_MAX_INPUTS]; /* the batch: inputs of a run */
 } samba_batches;
-samba_status samba_batches_new(samba_context *context, const samba_app_data *data, int64_t batch, samba_batches *batches);
+/* `inputs`, SAMBA_APP_MAX_INPUTS of them, are those of a graph: they say the batch and, where samples have sizes, the shapes. */
+samba_status samba_batches_new(samba_context *context, const samba_app_data *data, const samba_app_input *inputs,
+                               samba_batches *batches);
 void samba_batches_free(samba_batches *batches);
 /* Samples order[0 .. count-1] into the batch; the rest of it becomes zeros, or what the data's `fill` makes of it. */
 samba_status samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count);

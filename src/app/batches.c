@@ -16,14 +16,25 @@ void samba_app_data_free(samba_app_data *data)
     *data = (samba_app_data){0};
 }
 
-samba_status samba_batches_new(samba_context *context, const samba_app_data *data, int64_t batch, samba_batches *batches)
+/* The data's tensors are named as the inputs, in any order. */
+static const samba_app_input *input_of(const samba_app_input *inputs, const char *name)
 {
-    *batches = (samba_batches){.context = context, .data = data, .batch = batch};
+    int i = 0;
+    while (i < SAMBA_APP_MAX_INPUTS && inputs[i].name && strcmp(inputs[i].name, name) != 0)
+        i++;
+    return i < SAMBA_APP_MAX_INPUTS && inputs[i].name ? &inputs[i] : NULL;
+}
+
+samba_status samba_batches_new(samba_context *context, const samba_app_data *data, const samba_app_input *inputs,
+                               samba_batches *batches)
+{
+    *batches = (samba_batches){.context = context, .data = data, .batch = inputs[0].shape[0]};
     for (int i = 0; i < data->tensor_count; i++) {
         const samba_tensor *all = data->tensors[i];
+        const samba_app_input *input = data->size ? input_of(inputs, samba_tensor_name(all)) : NULL;
         int64_t shape[SAMBA_MAX_RANK];
-        memcpy(shape, samba_tensor_shape(all), sizeof *shape * (size_t)samba_tensor_rank(all));
-        shape[0] = batch;
+        memcpy(shape, input ? input->shape : samba_tensor_shape(all), sizeof *shape * (size_t)samba_tensor_rank(all));
+        shape[0] = batches->batch;
         samba_status status = samba_tensor_new(context, samba_tensor_name(all), samba_tensor_dtype(all), samba_tensor_rank(all),
                                                shape, &batches->tensors[i]);
         if (status != SAMBA_OK) {

@@ -50,11 +50,12 @@ static void first_difference(const char *a, const char *b, char *line_a, char *l
     }
 }
 
-samba_status samba_app_trace(const samba_app_run *run, int count, const samba_app_input *inputs, samba_graph **traced)
+samba_status samba_app_trace(const samba_app_run *run, const char *name, int count, const samba_app_input *inputs,
+                             samba_graph **traced)
 {
     const samba_app *app = run->arguments->app;
     samba_graph *graph;
-    SAMBA_TRY(samba_graph_new(run->context, app->name, &graph));
+    SAMBA_TRY(samba_graph_new(run->context, name, &graph));
     samba_status status = SAMBA_OK;
     for (int i = 0; status == SAMBA_OK && i < count; i++) {
         samba_tensor *example;
@@ -75,9 +76,9 @@ samba_status samba_app_trace(const samba_app_run *run, int count, const samba_ap
 }
 
 /* Compares text, then the literals beside it. */
-static samba_status check_text(const samba_app_run *run, const samba_plan *plan, const samba_graph *graph, samba_arena *arena)
+static samba_status check_text(const samba_app_run *run, const samba_plan *plan, const samba_plan_graph *its,
+                               const samba_graph *graph, samba_arena *arena)
 {
-    const samba_plan_graph *its = &plan->graphs[0];
     char *text, ours[256], theirs[256];
     int32_t count, same = 0;
     uint32_t *literals;
@@ -100,23 +101,25 @@ static samba_status check_text(const samba_app_run *run, const samba_plan *plan,
     return status;
 }
 
-static samba_status check_graph(const samba_app_run *run, const samba_plan *plan, int count, const samba_app_input *inputs)
+static samba_status check_graph(const samba_app_run *run, const samba_plan *plan, int32_t number, int count,
+                                const samba_app_input *inputs)
 {
+    const samba_plan_graph *its = &plan->graphs[number];
     samba_graph *graph;
     samba_arena arena;
-    SAMBA_TRY(samba_app_trace(run, count, inputs, &graph));
+    SAMBA_TRY(samba_app_trace(run, plan->graph_count > 1 ? its->name : run->arguments->app->name, count, inputs, &graph));
     samba_arena_init(&arena, run->context);
-    samba_status status = check_text(run, plan, graph, &arena);
+    samba_status status = check_text(run, plan, its, graph, &arena);
     samba_arena_free(&arena);
     samba_graph_free(graph);
     return status;
 }
 
-static samba_status check_input(const samba_app_run *run, const samba_plan *plan, samba_app_input *input)
+static samba_status check_input(const samba_app_run *run, const samba_plan *plan, int32_t graph, samba_app_input *input)
 {
     const samba_app_arguments *a = run->arguments;
     char wanted[SAMBA_SHAPE_TEXT], found[SAMBA_SHAPE_TEXT];
-    const samba_plan_tensor *tensor = samba_plan_find(plan, SAMBA_KIND_INPUT, input->name);
+    const samba_plan_tensor *tensor = samba_plan_tensor_in(plan, graph, SAMBA_KIND_INPUT, input->name);
     if (!tensor)
         return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, input->name,
                           a->app->name);
@@ -134,28 +137,50 @@ static samba_status check_input(const samba_app_run *run, const samba_plan *plan
     return SAMBA_OK;
 }
 
-samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs)
+/* A graph for each size of samples; or, of one size, another for the rest of the last batch. */
+static samba_status check_count(const samba_app_run *run, const samba_plan *plan)
+{
+    const int sizes = samba_app_sizes(run->arguments->app);
+    bool fine = plan->graph_count == sizes || (sizes == 1 && plan->graph_count == 2);
+    for (int32_t g = 0; g < plan->graph_count && plan->graph_count > 1; g++)
+        fine = fine && samba_is_size_like(plan->graphs[g].name, plan->graphs[0].name);
+    if (fine)
+        return SAMBA_OK;
+    char count[64] = "one, or one more for the last batch";
+    if (sizes > 1)
+        snprintf(count, sizeof count, "%d", sizes);
+    return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED,
+                      "'%s' has %d graphs and this program's PEFs have %s: `sambaflow run` runs it", run->arguments->pef,
+                      plan->graph_count, count);
+}
+
+/* The first input of a graph: its first dim counts the samples. */
+static const samba_plan_tensor *first_input(const samba_plan *plan, int32_t graph)
+{
+    const samba_plan_graph *its = &plan->graphs[graph];
+    for (int32_t i = 0; i < its->tensor_count; i++)
+        if (plan->tensors[its->tensors[i]].kind == SAMBA_KIND_INPUT)
+            return &plan->tensors[its->tensors[i]];
+    return NULL;
+}
+
+samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int32_t graph, int *count, samba_app_input *inputs)
 {
     const samba_app_arguments *a = run->arguments;
-    const samba_plan_tensor *first = NULL;
-    if (plan->graph_count > 1)
-        return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED,
-                          "'%s' has %d graphs and this program's PEFs have one: `sambaflow run` runs it", a->pef,
-                          plan->graph_count);
+    const samba_plan_tensor *first = first_input(plan, graph);
+    const int sizes = samba_app_sizes(a->app);
+    SAMBA_TRY(check_count(run, plan));
     if (a->mapping == SAMBA_MAPPING_SPATIAL && plan->graphs[0].mapping != SAMBA_MAPPING_SPATIAL)
         return samba_fail(run->context, SAMBA_ERROR_STATE,
                           "'%s' was compiled with mapping 'section': leave out --mapping spatial, or compile with it", a->pef);
-    for (int i = 0; i < plan->tensor_count && !first; i++)
-        if (plan->tensors[i].kind == SAMBA_KIND_INPUT)
-            first = &plan->tensors[i];
     if (!first || first->rank == 0)
         return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input with a batch: it is not a PEF of %s", a->pef,
                           a->app->name);
-    SAMBA_TRY(check_batch(run, plan, first->shape[0]));
-    memset(inputs, 0, sizeof *inputs * SAMBA_APP_MAX_INPUTS);
-    *count = a->app->inputs(a->app->settings, first->shape[0], inputs);
+    if (graph < sizes)
+        SAMBA_TRY(check_batch(run, plan, first->shape[0]));
+    *count = samba_app_inputs(a->app, graph < sizes ? graph : 0, first->shape[0], inputs);
     for (int i = 0; i < *count; i++)
-        SAMBA_TRY(check_input(run, plan, &inputs[i]));
+        SAMBA_TRY(check_input(run, plan, graph, &inputs[i]));
     /* train has just compiled it */
-    return a->own_given && a->command != SAMBA_APP_TRAIN ? check_graph(run, plan, *count, inputs) : SAMBA_OK;
+    return a->own_given && a->command != SAMBA_APP_TRAIN ? check_graph(run, plan, graph, *count, inputs) : SAMBA_OK;
 }

@@ -58,18 +58,17 @@ static samba_status make_optimizers(const samba_app_run *run, const samba_app_in
     return SAMBA_OK;
 }
 
-samba_status samba_app_compilation_new(const samba_app_run *run, samba_app_compilation *compilation)
+samba_status samba_app_compilation_new(const samba_app_run *run, int size, int64_t rows, samba_app_compilation *compilation)
 {
     const samba_app_arguments *a = run->arguments;
     samba_app_input examples[SAMBA_APP_MAX_INPUTS];
     samba_compile_options *options = &compilation->options;
-    memset(examples, 0, sizeof examples);
     *compilation = (samba_app_compilation){.options = samba_compile_defaults()};
     samba_arena_init(&compilation->arena, run->context);
     options->name = a->app->name;
     options->model = a->app->model;
     options->model_options = a->app->settings;
-    options->input_count = a->app->inputs(a->app->settings, a->microbatch, examples);
+    options->input_count = samba_app_inputs(a->app, size, rows, examples);
     options->inputs = compilation->inputs;
     options->inference = a->inference;
     options->precision = a->precision;
@@ -122,6 +121,16 @@ void samba_app_remove_temporary(const char *folder, const char *pef_name)
     rmdir(folder);
 }
 
+/* Into the folder that the options name: one graph, or one for each size. */
+static samba_status compile_in(const samba_app_run *run, const samba_compile_options *options, char *path, size_t path_size,
+                               samba_plan *plan)
+{
+    const samba_app_arguments *a = run->arguments;
+    if (samba_app_sizes(a->app) == 1 && samba_app_rest(a) == 0)
+        return samba_compile_kept(run->context, options, path, path_size, plan);
+    return samba_app_compile_sizes(run, options->output_folder, path, path_size, plan);
+}
+
 /* Compiles to exactly a->pef. */
 static samba_status compile_to_file(const samba_app_run *run, samba_compile_options *options, char *path, size_t path_size,
                                     samba_plan *plan)
@@ -131,7 +140,7 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
     SAMBA_TRY(samba_app_temporary(run->context, target, &folder));
     options->output_folder = folder.data;
     options->pef_name = NULL;
-    samba_status status = samba_compile_kept(run->context, options, path, path_size, plan);
+    samba_status status = compile_in(run, options, path, path_size, plan);
     samba_text_begin(&from, run->context, "%s.log", path);
     samba_text_begin(&to, run->context, "%s.log", target);
     if (status == SAMBA_OK)
@@ -205,13 +214,13 @@ static samba_status compile(const samba_app_run *run, char path[PATH])
             snprintf(path, PATH, "%s/%s/%s.pef", a->output_folder ? a->output_folder : "out", name, name);
         return SAMBA_OK;
     }
-    samba_status status = samba_app_compilation_new(run, &compilation);
+    samba_status status = samba_app_compilation_new(run, 0, a->microbatch, &compilation);
     double start = samba_seconds();
     samba_plan plan;
     samba_plan_init(&plan, run->context);
     if (status == SAMBA_OK)
         status = a->pef ? compile_to_file(run, &compilation.options, path, PATH, &plan)
-                        : samba_compile_kept(run->context, &compilation.options, path, PATH, &plan);
+                        : compile_in(run, &compilation.options, path, PATH, &plan);
     double ms = 1e3 * (samba_seconds() - start);
     samba_app_compilation_free(&compilation);
     if (status == SAMBA_OK && app->compiled)
@@ -232,10 +241,12 @@ samba_status samba_app_compile_and_train(const samba_app_run *run)
 {
     char path[PATH] = "";
     samba_app_arguments arguments = *run->arguments;
-    SAMBA_TRY(compile(run, path));
+    const samba_app_run compiled = {run->context, &arguments};
+    if (arguments.keep_last && !arguments.last_batch)
+        SAMBA_TRY(samba_app_count_last(run, &arguments.last_batch));
+    SAMBA_TRY(compile(&compiled, path));
     if (arguments.data_parallel)
         SAMBA_TRY(samba_replicas_wait(run->context));
     arguments.pef = path;
-    const samba_app_run trained = {run->context, &arguments};
-    return samba_app_train(&trained);
+    return samba_app_train(&compiled);
 }

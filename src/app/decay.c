@@ -61,7 +61,7 @@ samba_status samba_app_undecayed(const samba_app_run *run, int input_count, cons
     *count = 0;
     for (const char *at = run->arguments->no_decay; *at; at++)
         most += *at == ',';
-    SAMBA_TRY(samba_app_trace(run, input_count, inputs, &graph));
+    SAMBA_TRY(samba_app_trace(run, run->arguments->app->name, input_count, inputs, &graph));
     samba_status status = SAMBA_ROOM(arena, *patterns, most + most * graph->node_count);
     if (status == SAMBA_OK)
         status = collect(run, graph, arena, count, *patterns);

@@ -39,8 +39,12 @@ samba_status samba_app_measure(const samba_app_run *run)
     int count;
     samba_plan_init(&plan, run->context);
     samba_status status = samba_pef_read(run->context, a->pef, &plan);
+    if (status == SAMBA_OK && plan.graph_count > 1)
+        status = samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED,
+                            "'%s' has %d graphs, and this command measures PEFs of one: `sambaflow run` runs it", a->pef,
+                            plan.graph_count);
     if (status == SAMBA_OK)
-        status = samba_app_check(run, &plan, &count, inputs);
+        status = samba_app_check(run, &plan, 0, &count, inputs);
     bool inference = a->inference || plan.graphs[0].inference;
     samba_plan_free(&plan);
     SAMBA_TRY(status);

@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-static int64_t count_right(const samba_trainer *t, int64_t count)
+static int64_t count_right(const samba_train_graph *graph, int64_t count)
 {
-    samba_dtype dtype = samba_tensor_dtype(t->logits), label_dtype = samba_tensor_dtype(t->labels);
+    samba_dtype dtype = samba_tensor_dtype(graph->logits), label_dtype = samba_tensor_dtype(graph->labels);
     size_t size = samba_dtype_size(dtype);
-    int64_t classes = samba_tensor_shape(t->logits)[1], right = 0;
-    const char *logits = samba_tensor_data(t->logits), *label = samba_tensor_data(t->labels);
+    int64_t classes = samba_tensor_shape(graph->logits)[1], right = 0;
+    const char *logits = samba_tensor_data(graph->logits), *label = samba_tensor_data(graph->labels);
     for (int64_t i = 0; i < count; i++) {
         int64_t best = 0;
         for (int64_t k = 1; k < classes; k++)
@@ -35,45 +35,63 @@ static int64_t weigh(const samba_trainer *t, int64_t count)
     return sum;
 }
 
-/* The test samples from `done` on, a batch of them; adds to the sum of losses and to what they count. */
-static samba_status evaluate_batch(samba_trainer *t, const samba_run_options *run, int64_t done, double *sum, int64_t *weights)
+typedef struct tally { /* of a test */
+    double sum;        /* of losses, each times what it counts */
+    int64_t weights;   /* what they count together */
+} tally;
+
+/* The `count` samples of t->tests, of one size. */
+static samba_status evaluate_batch(samba_trainer *t, samba_train_graph *graph, int64_t count, tally *all)
 {
-    const int64_t left = t->tested - done, count = left < t->batches.batch ? left : t->batches.batch;
+    static const char *const forward[] = {"FWD"};
+    samba_run_options run = samba_run_defaults();
     double part = 0;
-    for (int64_t i = 0; i < count; i++)
-        t->tests[i] = t->data.train_count + done + i;
     const int64_t weight = weigh(t, count);
     if (weight == 0)
         return SAMBA_OK;
-    SAMBA_TRY(samba_batches_fill(&t->batches, t->tests, count));
-    SAMBA_TRY(samba_run(t->session, run));
-    if (t->logits)
-        t->right += count_right(t, count);
+    run.train = false;
+    run.section_type_count = 1;
+    run.section_types = forward;
+    run.graph_name = graph->name;
+    run.input_count = graph->batches.tensor_count;
+    run.inputs = graph->batches.tensors;
+    run.output_count = 1;
+    run.outputs = graph->logits ? &graph->logits : &t->loss;
+    SAMBA_TRY(samba_batches_fill(&graph->batches, t->tests, count));
+    SAMBA_TRY(samba_run(t->session, &run));
+    if (graph->logits)
+        t->right += count_right(graph, count);
     else
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
-    *sum += part * (double)weight;
-    *weights += weight;
+    all->sum += part * (double)weight;
+    all->weights += weight;
     return SAMBA_OK;
+}
+
+/* The test samples of one size, a batch at a time. */
+static samba_status evaluate_size(samba_trainer *t, int size, tally *all)
+{
+    int64_t count = 0;
+    for (int64_t i = t->data.train_count; i < t->data.train_count + t->tested; i++) {
+        if (t->data.size && t->data.size(t->data.user, i) != size)
+            continue;
+        t->tests[count++] = i;
+        if (count < t->rows)
+            continue;
+        SAMBA_TRY(evaluate_batch(t, &t->graphs[size], count, all));
+        count = 0;
+    }
+    return count > 0 ? evaluate_batch(t, &t->graphs[size], count, all) : SAMBA_OK;
 }
 
 samba_status samba_train_evaluate(samba_trainer *t)
 {
-    static const char *const forward[] = {"FWD"};
-    samba_run_options run = samba_run_defaults();
-    double sum = 0;
-    int64_t weights = 0;
-    run.train = false;
-    run.section_type_count = 1;
-    run.section_types = forward;
-    run.input_count = t->batches.tensor_count;
-    run.inputs = t->batches.tensors;
-    run.output_count = 1;
-    run.outputs = t->logits ? &t->logits : &t->loss;
+    tally all = {.sum = 0};
     t->right = 0;
-    for (int64_t done = 0; done < t->tested; done += t->batches.batch)
-        SAMBA_TRY(evaluate_batch(t, &run, done, &sum, &weights));
-    t->test_loss = sum / (double)weights;
-    t->predictions = t->data.weight ? weights : 0;
+    for (int size = 0; size < samba_app_sizes(t->arguments->app); size++)
+        SAMBA_TRY(evaluate_size(t, size, &all));
+    t->test_loss = all.sum / (double)all.weights;
+    t->predictions = t->data.weight ? all.weights : 0;
     samba_app_warnings(t->arguments->app->name, t->session, t->warnings, NULL);
     return SAMBA_OK;
 }
@@ -83,14 +101,14 @@ samba_status samba_train_evaluate_between(samba_trainer *t)
     const long long step = (long long)t->at.steps_done;
     SAMBA_TRY(samba_train_evaluate(t));
     const double accuracy = 100 * (double)t->right / (double)t->tested;
-    if (t->logits)
+    if (t->graphs[0].logits)
         fprintf(t->progress_file, "step %lld  test accuracy %.2f %%\n", step, accuracy);
     else
         fprintf(t->progress_file, "step %lld  test loss %.4f  perplexity %.2f\n", step, t->test_loss, exp(t->test_loss));
     fflush(t->progress_file);
     if (t->tests_log)
         json_array_append_new(t->tests_log,
-                              json_pack("{s:I, s:o}", "step", (json_int_t)step, t->logits ? "accuracy_percent" : "loss",
-                                        samba_json_number(t->logits ? accuracy : t->test_loss)));
+                              json_pack("{s:I, s:o}", "step", (json_int_t)step, t->graphs[0].logits ? "accuracy_percent" : "loss",
+                                        samba_json_number(t->graphs[0].logits ? accuracy : t->test_loss)));
     return SAMBA_OK;
 }

@@ -67,7 +67,7 @@ static samba_run_options run_options(const samba_measure_options *options)
 static samba_status find_graph(const samba_session *session, const samba_measure_options *options, samba_graph_info *graph)
 {
     int32_t index;
-    SAMBA_TRY(samba_select_graph(session, options->graph_name, &index));
+    SAMBA_TRY(samba_select_graph(session, options->graph_name, options->input_count, options->inputs, &index));
     return samba_session_graph_info(session, index, graph);
 }
 

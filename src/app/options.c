@@ -93,6 +93,12 @@ static const samba_option_row rows[] = {
 #define FLAG(name, option, help) {C | T, option, NULL, help, OTHER(take_flag), .at = SAMBA_BIT_##name},
 #include "optimizers.def"
     {C | R | T, "max-grad-norm", "X", "Clip gradients to this global norm", OTHER(take_norm)},
+    {C, "last-batch", "N", "Also compile for a last batch of N samples, fewer than --batch-size",
+     INTEGER_AT(a.last_batch, 1, MAX_BATCH)},
+    {R, "keep-last", NULL,
+     "The last samples of an epoch, too few for a whole step, make a smaller one (they are left out); run wants a PEF that was "
+     "compiled with --last-batch, train compiles for it",
+     FLAG_AT(a.keep_last)},
     {C | T, "no-decay", "PATTERNS",
      "Parameters without weight decay: patterns of names, with a comma between two; vectors: those of one dim, norms and biases",
      TEXT_AT(a.no_decay)},
@@ -393,6 +399,20 @@ static void settle_replicas(parse *p, struct argp_state *state)
         argp_error(state, "--world-size says how many replicas train together: give --data-parallel too, or leave it out");
 }
 
+static void settle_last(const parse *p, struct argp_state *state)
+{
+    const samba_app_arguments *a = &p->a;
+    if (a->last_batch >= a->batch_size && a->last_batch)
+        argp_error(state, "--last-batch %lld is no smaller batch than --batch-size %lld", (long long)a->last_batch,
+                   (long long)a->batch_size);
+    if ((a->last_batch || a->keep_last) && a->data_parallel)
+        argp_error(state,
+                   "--%s: replicas share each step evenly, so a smaller last one is not theirs: leave it or --data-parallel out",
+                   a->last_batch ? "last-batch" : "keep-last");
+    if (samba_app_sizes(a->app) > 1 && a->data_parallel)
+        argp_error(state, "--data-parallel: samples of several sizes train in one process: leave it out, or train one size");
+}
+
 static void settle(parse *p, struct argp_state *state)
 {
     samba_app_arguments *a = &p->a;
@@ -405,6 +425,7 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     settle_schedule(p, state);
     settle_replicas(p, state);
+    settle_last(p, state);
     for (int i = row_of("checkpoint-every"); i <= row_of("resume"); i++)
         if (p->given[i] && !a->checkpoint_dir)
             argp_error(state, "--%s is of checkpoints: give --checkpoint-dir FOLDER too", rows[i].name);

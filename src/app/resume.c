@@ -17,11 +17,12 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 {
     const samba_app_arguments *a = run->arguments;
     const samba_app_schedule *s = &at->schedule;
-    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "replicas", at->replicas, "steps_done",
-                               (json_int_t)at->steps_done, "train_samples", (json_int_t)at->train_count, "step_samples",
-                               (json_int_t)at->step_samples, "epoch_loss", samba_json_number(at->epoch_loss), "base_lr",
-                               samba_json_number(at->base_lr), "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps",
-                               (json_int_t)s->warmup_steps, "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
+    json_t *object = json_pack("{s:I, s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "epoch_steps",
+                               (json_int_t)at->epoch_steps, "replicas", at->replicas, "steps_done", (json_int_t)at->steps_done,
+                               "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples,
+                               "epoch_loss", samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr),
+                               "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps,
+                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
@@ -106,14 +107,14 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     json_t *loss, *lr;
     const char *kind = NULL;
     samba_app_schedule schedule = {.kind = SAMBA_LR_SCHEDULES};
-    json_int_t warmup = 0, total = 0;
+    json_int_t warmup = 0, total = 0, epoch_steps = 0; /* an earlier version's does not say how many */
     int replicas = 1;
-    bool fine =
-        object &&
-        json_unpack(object, "{s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "replicas", &replicas, "steps_done", &steps,
-                    "train_samples", &train, "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind,
-                    "warmup_steps", &warmup, "total_steps", &total, "min_lr", &schedule.min_lr) == 0 &&
-        steps >= 0 && replicas > 0 && train > 0 && step > 0 && step <= train;
+    bool fine = object &&
+                json_unpack(object, "{s?I, s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "epoch_steps", &epoch_steps,
+                            "replicas", &replicas, "steps_done", &steps, "train_samples", &train, "step_samples", &step,
+                            "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup, "total_steps",
+                            &total, "min_lr", &schedule.min_lr) == 0 &&
+                steps >= 0 && replicas > 0 && train > 0 && step > 0 && step <= train;
     if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
         kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";
     for (int i = 0; i < SAMBA_LR_SCHEDULES; i++)
@@ -132,6 +133,11 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
             "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
             samba_checkpoint_path(checkpoint), (long long)train, (long long)step, (long long)at->train_count,
             (long long)at->step_samples);
+    else if (epoch_steps != 0 && step == at->step_samples && epoch_steps != at->epoch_steps)
+        status = samba_fail(run->context, SAMBA_ERROR_STATE,
+                            "\"%s\" is of a training with %lld steps in an epoch, and this one has %lld: give the same sizes of "
+                            "samples, and --keep-last as then",
+                            samba_checkpoint_path(checkpoint), (long long)epoch_steps, (long long)at->epoch_steps);
     else
         status = check_schedule(run, checkpoint, &schedule);
     if (status == SAMBA_OK) {

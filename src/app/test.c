@@ -73,7 +73,7 @@ static samba_status compile(tester *t)
         status = samba_app_temporary(t->context, beside.data, &folder);
     samba_text_clear(&beside);
     SAMBA_TRY(status);
-    status = samba_app_compilation_new(t->run, &compilation);
+    status = samba_app_compilation_new(t->run, 0, t->run->arguments->microbatch, &compilation);
     if (status == SAMBA_OK) {
         for (int i = 0; i < SAMBA_COUNT(compilation.optimizers) && !gives(t, "eps"); i++)
             compilation.optimizers[i].eps = 1e-3; /* the default divides rounding errors of tiny gradients by themselves */

@@ -4,8 +4,9 @@
  * does the latter. A model with an output `logits` of shape (batch, classes) is tested by counting how many samples it gets
  * right. Any other is tested by its loss, taken as the mean over its predictions: a language model's, whose exponential, the
  * perplexity, says among how many tokens it hesitates. A loss that is no number ends train. Batches are drawn in a new
- * order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out, and so is the rest of the test
- * samples where a loss is wanted of data that does not say what counts. Everything is allocated before the first step. */
+ * order every epoch, a function of the seed; the rest of an epoch that fills no step makes a smaller one with --keep-last, and is
+ * left out else (steps.c). The rest of the test samples is left out where a loss is wanted of data that does not say what counts.
+ * Everything is allocated before the first step. */
 #include "app/trainer.h"
 #include <sambaflow/profile.h>
 #include <sambaflow/data.h>
@@ -19,51 +20,95 @@ static samba_status new_output(samba_trainer *t, const samba_plan_tensor *output
     return samba_tensor_new(t->context, output->name, (samba_dtype)output->dtype, output->rank, output->shape, tensor);
 }
 
+/* Logits that a test can count right answers of. */
+static samba_status find_logits(samba_trainer *t, int32_t number)
+{
+    samba_train_graph *graph = &t->graphs[number];
+    const samba_plan_tensor *logits = samba_plan_tensor_in(&t->plan, number, SAMBA_KIND_OUTPUT, "logits");
+    for (int i = 0; i < graph->batches.tensor_count; i++) {
+        const samba_tensor *tensor = graph->batches.tensors[i];
+        if (strcmp(samba_tensor_name(tensor), "label") == 0 && samba_tensor_rank(tensor) == 1)
+            graph->labels = tensor;
+    }
+    return graph->labels && logits && logits->rank == 2 && logits->shape[0] == graph->batches.batch
+               ? new_output(t, logits, &graph->logits)
+               : SAMBA_OK;
+}
+
 static samba_status find_outputs(samba_trainer *t)
 {
     const char *pef = t->arguments->pef;
-    const samba_plan_tensor *loss = NULL, *logits = samba_plan_find(&t->plan, SAMBA_KIND_OUTPUT, "logits");
+    const samba_plan_tensor *loss = NULL;
+    for (int32_t g = 0; g < t->graph_count; g++)
+        SAMBA_TRY(find_logits(t, g));
+    const bool counted = t->graphs[0].logits != NULL;
     for (int i = 0; i < t->plan.tensor_count && !loss; i++)
         if (t->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && t->plan.tensors[i].is_loss)
             loss = &t->plan.tensors[i];
-    for (int i = 0; i < t->batches.tensor_count; i++)
-        if (strcmp(samba_tensor_name(t->batches.tensors[i]), "label") == 0 && samba_tensor_rank(t->batches.tensors[i]) == 1)
-            t->labels = t->batches.tensors[i];
-    if (t->labels && logits && logits->rank == 2 && logits->shape[0] == t->batches.batch)
-        SAMBA_TRY(new_output(t, logits, &t->logits));
-    if (t->logits && t->arguments->inference)
+    if (counted && t->arguments->inference)
         return SAMBA_OK;
     if (!loss || loss->rank != 0)
         return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no loss of one number%s: run cannot %s it", pef,
-                          t->logits ? "" : " and no output 'logits' of shape (batch, classes)",
+                          counted ? "" : " and no output 'logits' of shape (batch, classes)",
                           t->arguments->inference ? "test" : "train");
     return new_output(t, loss, &t->loss);
 }
 
-/* All replicas together: each takes step_samples in a step. */
-static int64_t epoch_steps(const samba_trainer *t) { return t->data.train_count / (t->step_samples * t->replicas.size); }
+/* The rest of the last batch, which takes a graph of its own where no rows that do not count fill it up. */
+static samba_status check_last(samba_trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    const int64_t last = t->data.train_count % t->step_samples, rest = last % t->rows;
+    const bool extra = t->graph_count > samba_app_sizes(a->app);
+    const int64_t there = extra ? t->graphs[t->graph_count - 1].batches.batch : 0;
+    t->keeps_last = !a->inference && (a->keep_last || extra);
+    if (!t->keeps_last || t->data.weight || rest == there)
+        return SAMBA_OK;
+    if (rest == 0)
+        return samba_fail(t->context, SAMBA_ERROR_SHAPE,
+                          "'%s' has a graph for %lld samples of a last batch, and the last %lld of the %lld samples need none: "
+                          "compile without --last-batch",
+                          a->pef, (long long)there, (long long)last, (long long)t->data.train_count);
+    return samba_fail(
+        t->context, SAMBA_ERROR_SHAPE,
+        "the last batch of %lld samples has %lld, and '%s' has no graph for %lld in a run: compile with --last-batch "
+        "%lld",
+        (long long)t->data.train_count, (long long)last, a->pef, (long long)rest, (long long)last);
+}
+
+static samba_status new_start(samba_trainer *t)
+{
+    char name[512];
+    t->started = 1;
+    if (!t->keeps_last || t->plan.graphs[0].grad_accumulation_steps == 1)
+        return SAMBA_OK;
+    snprintf(name, sizeof name, "%s%s", samba_tensor_name(t->loss), SAMBA_GRADIENT_OF);
+    return samba_tensor_new(t->context, name, samba_tensor_dtype(t->loss), 0, NULL, &t->start);
+}
 
 static samba_status plan_steps(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    t->step_samples = t->batches.batch * t->plan.graphs[0].grad_accumulation_steps;
-    int64_t per_epoch = epoch_steps(t);
+    t->step_samples = t->rows * t->plan.graphs[0].grad_accumulation_steps;
+    SAMBA_TRY(check_last(t));
+    SAMBA_TRY(new_start(t));
+    SAMBA_TRY(samba_steps_plan(t));
+    const int64_t per_epoch = t->epoch_steps;
     if (per_epoch == 0 && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
                           (long long)(t->step_samples * t->replicas.size), (long long)t->data.train_count);
-    const bool whole = t->logits || t->data.weight; /* the last batch may have rows that do not count */
-    t->tested = whole ? t->data.test_count : t->data.test_count / t->batches.batch * t->batches.batch;
+    const bool whole = t->graphs[0].logits || t->data.weight; /* the last batch may have rows that do not count */
+    t->tested = whole ? t->data.test_count : t->data.test_count / t->rows * t->rows;
     if (t->tested == 0 && (t->data.test_count > 0 || a->inference || a->eval_every))
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a batch takes %lld samples but there are only %lld to test with: compile with a smaller batch size",
-                          (long long)t->batches.batch, (long long)t->data.test_count);
+                          (long long)t->rows, (long long)t->data.test_count);
     if (!samba_mul_checked(per_epoch, a->num_epochs, &t->steps))
         t->steps = INT64_MAX;
     if (a->num_iterations && a->num_iterations < t->steps)
         t->steps = a->num_iterations;
-    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->tests, t->batches.batch));
-    return SAMBA_ROOM(&t->arena, t->order, t->data.train_count);
+    return SAMBA_ROOM(&t->arena, t->tests, t->rows);
 }
 
 static bool ends_in(const char *name, const char *end)
@@ -130,11 +175,34 @@ static double scheduled(const samba_trainer *t)
     return s->min_lr + (t->at.base_lr - s->min_lr) * part;
 }
 
-static samba_status open_trainer(samba_trainer *t)
+/* The samples, and room for a batch of each graph. */
+static samba_status open_data(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
+    samba_text folder;
     int count;
+    SAMBA_TRY(samba_app_check(t->run, &t->plan, 0, &count, inputs));
+    t->rows = inputs[0].shape[0];
+    samba_status status = samba_app_data_folder(t->context, a->data, &folder);
+    if (status == SAMBA_OK)
+        status = a->app->samples ? a->app->samples(t->context, a->app->user, folder.data, count, inputs, &t->data)
+                                 : a->app->data(t->context, folder.data, count, inputs, &t->data);
+    samba_text_clear(&folder);
+    SAMBA_TRY(status);
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->graphs, t->plan.graph_count));
+    for (int32_t g = 0; g < t->plan.graph_count; g++) {
+        samba_train_graph *graph = &t->graphs[t->graph_count++];
+        *graph = (samba_train_graph){.name = t->plan.graph_count > 1 ? t->plan.graphs[g].name : NULL};
+        SAMBA_TRY(samba_app_check(t->run, &t->plan, g, &count, inputs));
+        SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs, &graph->batches));
+    }
+    return SAMBA_OK;
+}
+
+static samba_status open_trainer(samba_trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
     if (a->save)
         SAMBA_TRY(samba_check_output(t->context, "--save", a->save, a->pef));
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
@@ -142,15 +210,7 @@ static samba_status open_trainer(samba_trainer *t)
         return samba_fail(t->context, SAMBA_ERROR_STATE,
                           "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
                           a->pef);
-    SAMBA_TRY(samba_app_check(t->run, &t->plan, &count, inputs));
-    samba_text folder;
-    samba_status status = samba_app_data_folder(t->context, a->data, &folder);
-    if (status == SAMBA_OK)
-        status = a->app->samples ? a->app->samples(t->context, a->app->user, folder.data, count, inputs, &t->data)
-                                 : a->app->data(t->context, folder.data, count, inputs, &t->data);
-    samba_text_clear(&folder);
-    SAMBA_TRY(status);
-    SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
+    SAMBA_TRY(open_data(t));
     SAMBA_TRY(find_outputs(t));
     if (a->data_parallel)
         SAMBA_TRY(samba_replicas_find(t->context, &t->replicas));
@@ -171,6 +231,7 @@ static samba_status open_trainer(samba_trainer *t)
         SAMBA_TRY(samba_session_load(t->session, a->load));
     t->at.train_count = t->data.train_count;
     t->at.step_samples = t->step_samples * t->replicas.size;
+    t->at.epoch_steps = t->epoch_steps;
     t->at.replicas = t->replicas.size;
     t->at.rank = t->replicas.rank;
     if (t->replicas.rank > 0) /* behind the first, which makes the folder and removes what is old */
@@ -178,7 +239,6 @@ static samba_status open_trainer(samba_trainer *t)
     SAMBA_TRY(samba_app_resume(t->run, t->session, &t->at, t->progress_file));
     if (t->replicas.rank == 0 && t->replicas.size > 1)
         SAMBA_TRY(samba_replicas_wait(t->context));
-    t->first_step = t->at.steps_done;
     return plan_schedule(t);
 }
 
@@ -186,8 +246,11 @@ static void close_trainer(samba_trainer *t)
 {
     samba_session_free(t->session);
     samba_tensor_free(t->loss);
-    samba_tensor_free(t->logits);
-    samba_batches_free(&t->batches);
+    samba_tensor_free(t->start);
+    for (int32_t g = 0; g < t->graph_count; g++) {
+        samba_tensor_free(t->graphs[g].logits);
+        samba_batches_free(&t->graphs[g].batches);
+    }
     samba_app_data_free(&t->data);
     samba_plan_free(&t->plan);
     samba_arena_free(&t->arena);
@@ -210,32 +273,58 @@ static samba_status check_loss(const samba_trainer *t, double loss)
                       (long long)t->at.steps_done + 1);
 }
 
-/* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches, which the session counts by itself. */
-static samba_status train_step(samba_trainer *t, const int64_t *order, double *loss)
+void samba_train_run_of(samba_trainer *t, const samba_train_graph *graph, samba_run_options *run)
 {
-    samba_run_options run = samba_run_defaults();
-    run.input_count = t->batches.tensor_count;
-    run.inputs = t->batches.tensors;
-    run.output_count = 1;
-    run.outputs = &t->loss;
-    run.data_parallel = t->arguments->data_parallel;
-    run.reduce_on_rdu = t->arguments->reduce_on_rdu;
-    run.data_parallel_mode = samba_replica_modes[t->arguments->mode];
-    *loss = 0;
-    if (t->lr) {
-        t->lr->value = scheduled(t);
-        t->hyperparameters_sent = false;
-    }
+    run->graph_name = graph->name;
+    run->input_count = graph->batches.tensor_count;
+    run->inputs = graph->batches.tensors;
+    run->output_count = 1;
+    run->outputs = &t->loss;
+    run->data_parallel = t->arguments->data_parallel;
+    run->reduce_on_rdu = t->arguments->reduce_on_rdu;
+    run->data_parallel_mode = samba_replica_modes[t->arguments->mode];
+    run->hyperparameter_count = t->hyperparameters_sent ? 0 : t->hyperparameter_count;
+    run->hyperparameters = t->hyperparameters;
+}
+
+samba_status samba_train_start_from(samba_trainer *t, double gradient, samba_run_options *run)
+{
+    if (!t->start || t->started == gradient)
+        return SAMBA_OK;
+    samba_store_double(samba_tensor_dtype(t->start), samba_tensor_data(t->start), gradient);
+    run->output_gradients = &t->start;
+    run->output_gradient_count = 1;
+    t->started = gradient;
+    return SAMBA_OK;
+}
+
+/* A whole step: `loss` is the mean over its micro-batches, which the session counts by itself. */
+static samba_status run_whole(samba_trainer *t, const samba_train_step *step, double *loss)
+{
+    samba_train_graph *graph = &t->graphs[step->size];
+    const int64_t *samples = t->order + step->first + t->replicas.rank * t->step_samples;
     for (int i = 0; i < t->plan.graphs[0].grad_accumulation_steps; i++) {
+        samba_run_options run = samba_run_defaults();
         double part;
-        run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->hyperparameter_count;
-        run.hyperparameters = t->hyperparameters;
-        SAMBA_TRY(samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch));
+        samba_train_run_of(t, graph, &run);
+        SAMBA_TRY(samba_train_start_from(t, 1, &run));
+        SAMBA_TRY(samba_batches_fill(&graph->batches, samples + i * t->rows, t->rows));
         SAMBA_TRY(samba_run(t->session, &run));
         t->hyperparameters_sent = true;
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
         *loss += part / t->plan.graphs[0].grad_accumulation_steps;
     }
+    return SAMBA_OK;
+}
+
+static samba_status train_step(samba_trainer *t, const samba_train_step *step, double *loss)
+{
+    *loss = 0;
+    if (t->lr) {
+        t->lr->value = scheduled(t);
+        t->hyperparameters_sent = false;
+    }
+    SAMBA_TRY(step->count < t->step_samples ? samba_steps_run_smaller(t, step, loss) : run_whole(t, step, loss));
     return check_loss(t, *loss);
 }
 
@@ -289,7 +378,12 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
 {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch, (long long)epochs);
-    samba_shuffle(samba_hash(&epoch, sizeof epoch, t->at.seed), t->data.train_count, t->order);
+    const double whole = (double)(t->step_samples * t->replicas.size);
+    double counted = 0;
+    int64_t samples = 0;
+    samba_steps_draw(t, epoch);
+    for (int64_t i = 0; i < first; i++)
+        counted += (double)t->plan_of_steps[i].count / whole;
     samba_progress progress;
     samba_progress_begin(&progress, t->progress_file, label, steps, t->step_samples * t->replicas.size);
     double start = samba_seconds();
@@ -298,11 +392,14 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
         t->at.epoch_loss = 0;
     for (int64_t i = first; status == SAMBA_OK && i < steps; i++) {
         double loss;
-        status = train_step(t, t->order + (i * t->replicas.size + t->replicas.rank) * t->step_samples, &loss);
+        const samba_train_step *step = &t->plan_of_steps[i];
+        status = train_step(t, step, &loss);
         samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
         if (status != SAMBA_OK)
             break;
-        t->at.epoch_loss += loss;
+        t->at.epoch_loss += loss * ((double)step->count / whole); /* a smaller step counts less */
+        counted += (double)step->count / whole;
+        samples += step->count;
         t->at.steps_done++;
         t->at.updates++;
         samba_progress_step(&progress, i + 1, loss);
@@ -312,15 +409,16 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
     samba_progress_end(&progress);
     SAMBA_TRY(status);
     t->train_seconds += seconds;
-    double loss = t->at.epoch_loss / (double)steps;
+    t->trained += samples;
+    double loss = t->at.epoch_loss / counted;
     SAMBA_TRY(average(t, &loss));
-    samba_train_report_epoch(t, epoch, epochs, loss, seconds, (steps - first) * t->step_samples * t->replicas.size);
+    samba_train_report_epoch(t, epoch, epochs, loss, seconds, samples);
     return SAMBA_OK;
 }
 
 static samba_status train(samba_trainer *t)
 {
-    int64_t per_epoch = epoch_steps(t), epochs = (t->steps + per_epoch - 1) / per_epoch;
+    int64_t per_epoch = t->epoch_steps, epochs = (t->steps + per_epoch - 1) / per_epoch;
     for (int64_t epoch = t->at.steps_done / per_epoch + 1; epoch <= epochs && t->at.steps_done < t->steps; epoch++) {
         int64_t before = (epoch - 1) * per_epoch, left = t->steps - before;
         SAMBA_TRY(train_epoch(t, epoch, epochs, t->at.steps_done - before, left < per_epoch ? left : per_epoch));

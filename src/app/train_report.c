@@ -10,7 +10,7 @@ void samba_train_report_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, d
     double rate = (double)samples / seconds;
     int width = snprintf(NULL, 0, "%lld", (long long)epochs);
     fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f", width, (long long)epoch, (long long)epochs, loss);
-    if (!t->logits)
+    if (!t->graphs[0].logits)
         fprintf(t->progress_file, "  perplexity %.2f", exp(loss));
     fprintf(t->progress_file, "  %.2f s  %.0f samples/s\n", seconds, rate);
     fflush(t->progress_file);
@@ -70,14 +70,12 @@ static json_t *exchanges_json(const samba_trainer *t)
 samba_status samba_train_report(samba_trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    double rate = t->train_seconds > 0
-                      ? (double)((t->at.steps_done - t->first_step) * t->step_samples * t->replicas.size) / t->train_seconds
-                      : 0;
+    double rate = t->train_seconds > 0 ? (double)t->trained / t->train_seconds : 0;
     double accuracy = 100 * (double)t->right / (double)t->tested;
     if (!a->json) {
         if (t->tested == 0)
             printf("no test: there are no samples for it");
-        else if (t->logits)
+        else if (t->graphs[0].logits)
             printf("test accuracy %.2f %% (%lld of %lld)", accuracy, (long long)t->right, (long long)t->tested);
         else
             printf("test loss %.4f  perplexity %.2f (%lld %s)", t->test_loss, exp(t->test_loss),
@@ -91,7 +89,7 @@ samba_status samba_train_report(samba_trainer *t)
         json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command",
                   a->command == SAMBA_APP_TRAIN ? "train" : "run", "pef", a->pef, "isa", samba_session_isa(t->session), "threads",
                   samba_session_threads(t->session), "batch_size", (json_int_t)t->step_samples, "microbatch_size",
-                  (json_int_t)t->batches.batch, "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested,
+                  (json_int_t)t->rows, "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested,
                   "train_seconds", samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
                   a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
     if (samba_session_exchange_count(t->session) > 0)
@@ -104,7 +102,7 @@ samba_status samba_train_report(samba_trainer *t)
         json_object_set(object, "tests", t->tests_log);
     if (t->tested == 0)
         return samba_json_print(t->context, object, stdout);
-    if (t->logits) {
+    if (t->graphs[0].logits) {
         json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
     } else {
         json_object_set_new(object, "test_loss", samba_json_number(t->test_loss));

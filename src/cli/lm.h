@@ -34,12 +34,17 @@ bool samba_cli_tuning_changes(const samba_cli_tuning *tuning); /* a session cann
 void samba_cli_tuning_free(samba_cli_tuning *tuning);
 
 /* ---- a command's model ---- */
+#define SAMBA_CLI_LENGTHS 16
 typedef struct samba_lm_command {
     samba_context *context;
     const char *folder;
     samba_lm *lm; /* NULL while a command only tells its options */
     samba_lm_info info;
-    int64_t length; /* of sequences, in tokens */
+    int64_t length;                     /* of sequences, in tokens */
+    int64_t lengths[SAMBA_CLI_LENGTHS]; /* that train has graphs for, the longest last */
+    int length_count;                   /* 0: the data's alone */
+    const char *length_text[1];         /* train's option */
+    int length_given;
     bool inference, logits, attention_mask, position_ids, document_ids, no_dropout;
     samba_cli_tuning tuning;
 } samba_lm_command;
@@ -47,6 +52,8 @@ typedef struct samba_lm_command {
 /* cli/lm_graph.c: functions of a samba_app whose settings are a pointer to a pointer to one */
 const char *samba_cli_lm_check(const void *settings); /* of compile; train, which knows the length later, has its own */
 int samba_cli_lm_inputs(const void *settings, int64_t batch, samba_app_input *inputs);
+int samba_cli_lm_sizes(const void *settings);
+int samba_cli_lm_sized_inputs(const void *settings, int size, int64_t batch, samba_app_input *inputs);
 void samba_cli_lm_build(samba_graph *graph, const void *settings);
 
 /* cli/lm.c: the application's name, which is the last part of the folder's path. */
@@ -96,13 +103,16 @@ typedef struct samba_lm_samples {
     samba_lm_sequences sequences;
     int64_t vocab_size;
     bool learn_prompts;
-    bool apart; /* articles do not see each other; the caller decides before the first batch */
+    bool apart;             /* articles do not see each other; the caller decides before the first batch */
+    int length_count;       /* of sizes, or 1; set with the next before the first batch */
+    const int64_t *lengths; /* ascending, the last of all */
     /* found in the data */
     bool several;       /* some sequence has more than one article */
     bool inner_padding; /* some padding stands before other tokens, so that a mask has to hide it */
     int64_t left_out;   /* sequences without a token to learn */
     int64_t train_count, test_count, train_tokens, test_tokens;
     int64_t *rows;        /* of each sample, those to test with last: its sequence */
+    int32_t *tokens;      /* of each sample: up to its last one that is no padding */
     int32_t *learned;     /* of each sample: how many predictions count */
     int32_t *ids, *types; /* of one sequence */
 } samba_lm_samples;
@@ -113,5 +123,6 @@ void samba_lm_samples_free(samba_lm_samples *samples); /* zeros are allowed */
 /* Of a samba_app_data whose user is the samples. Inputs are known by their names. */
 samba_app_fill_fn samba_lm_samples_fill;
 int64_t samba_lm_samples_weight(const void *user, int64_t sample);
+int samba_lm_samples_size(const void *user, int64_t sample); /* the smallest of its lengths that has room for it */
 
 #endif

@@ -13,9 +13,8 @@ const char *samba_cli_lm_check(const void *settings)
     return samba_cli_tuning_check(&j->tuning, j->context, j->lm);
 }
 
-int samba_cli_lm_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
+static int inputs_of(const samba_lm_command *j, int64_t length, int64_t batch, samba_app_input *inputs)
 {
-    const samba_lm_command *j = *(samba_lm_command *const *)settings;
     const struct {
         const char *name;
         bool wanted;
@@ -23,13 +22,31 @@ int samba_cli_lm_inputs(const void *settings, int64_t batch, samba_app_input *in
     } all[] = {{"input_ids", true, j->info.vocab_size},
                {"labels", !j->inference, j->info.vocab_size},
                {"attention_mask", j->attention_mask, 2},
-               {"position_ids", j->position_ids, j->length},
-               {"document_ids", j->document_ids, j->length}};
+               {"position_ids", j->position_ids, length},
+               {"document_ids", j->document_ids, length}};
     int count = 0;
     for (int i = 0; i < SAMBA_COUNT(all); i++)
         if (all[i].wanted)
-            inputs[count++] = (samba_app_input){all[i].name, SAMBA_INT64, 2, {batch, j->length}, all[i].classes};
+            inputs[count++] = (samba_app_input){all[i].name, SAMBA_INT64, 2, {batch, length}, all[i].classes};
     return count;
+}
+
+int samba_cli_lm_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
+{
+    const samba_lm_command *j = *(samba_lm_command *const *)settings;
+    return inputs_of(j, j->length, batch, inputs);
+}
+
+int samba_cli_lm_sizes(const void *settings)
+{
+    const samba_lm_command *j = *(samba_lm_command *const *)settings;
+    return j->length_count > 1 ? j->length_count : 1;
+}
+
+int samba_cli_lm_sized_inputs(const void *settings, int size, int64_t batch, samba_app_input *inputs)
+{
+    const samba_lm_command *j = *(samba_lm_command *const *)settings;
+    return inputs_of(j, j->lengths[size], batch, inputs);
 }
 
 void samba_cli_lm_build(samba_graph *graph, const void *settings)

@@ -3,8 +3,8 @@
  * What a model learns of a sequence. Labels are the tokens of completions, -100 those of prompts, of padding and behind padding;
  * the graph shifts them. Where articles are apart, document_ids count up behind each article's end and position_ids begin anew
  * there, and padding is a document of its own. Padding at the end of a sequence is behind all that looks at it; other padding a
- * mask hides. All sequences are looked through once before training, so that bad ones are told then, and those without anything
- * to learn are left out. */
+ * mask hides. A sequence is cut to the shortest of several lengths that holds its tokens. All sequences are looked through once
+ * before training, so that bad ones are told then, and those without anything to learn are left out. */
 #include "cli/lm.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static samba_status check_token(const samba_lm_samples *s, int64_t row, int64_t 
 static samba_status look_at(samba_lm_samples *s, int64_t row)
 {
     const int64_t length = s->sequences.length;
-    int32_t learned = 0;
+    int32_t learned = 0, tokens = 0;
     bool ended = false, padded = false;
     samba_lm_sequences_row(&s->sequences, row, s->ids, s->types);
     for (int64_t i = 0; i < length; i++) {
@@ -53,6 +53,7 @@ static samba_status look_at(samba_lm_samples *s, int64_t row)
         s->inner_padding |= padded && !padding;
         ended |= s->types[i] == SAMBA_LM_END;
         padded |= padding;
+        tokens = padding ? tokens : (int32_t)i + 1;
         learned += i > 0 && is_learned(s, i);
     }
     if (learned == 0) {
@@ -63,6 +64,7 @@ static samba_status look_at(samba_lm_samples *s, int64_t row)
     const bool train = row < s->sequences.train_count;
     s->rows[sample] = row;
     s->learned[sample] = learned;
+    s->tokens[sample] = tokens;
     *(train ? &s->train_count : &s->test_count) += 1;
     *(train ? &s->train_tokens : &s->test_tokens) += learned;
     return SAMBA_OK;
@@ -73,6 +75,7 @@ static samba_status look(samba_lm_samples *s)
     const int64_t count = s->sequences.count, length = s->sequences.length;
     SAMBA_TRY(SAMBA_ROOM(&s->arena, s->rows, count + 1));
     SAMBA_TRY(SAMBA_ROOM(&s->arena, s->learned, count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->tokens, count + 1));
     SAMBA_TRY(SAMBA_ROOM(&s->arena, s->ids, length));
     SAMBA_TRY(SAMBA_ROOM(&s->arena, s->types, length));
     for (int64_t row = 0; row < count; row++)
@@ -108,23 +111,23 @@ void samba_lm_samples_free(samba_lm_samples *s)
 
 /* ---- batches ---- */
 
-typedef void row_fn(const samba_lm_samples *s, int64_t *to);
+typedef void row_fn(const samba_lm_samples *s, int64_t length, int64_t *to);
 
-static void fill_ids(const samba_lm_samples *s, int64_t *to)
+static void fill_ids(const samba_lm_samples *s, int64_t length, int64_t *to)
 {
-    for (int64_t i = 0; i < s->sequences.length; i++) /* a padding token may be beyond the vocabulary: nothing looks at it */
+    for (int64_t i = 0; i < length; i++) /* a padding token may be beyond the vocabulary: nothing looks at it */
         to[i] = s->ids[i] >= 0 && s->ids[i] < s->vocab_size ? s->ids[i] : 0;
 }
 
-static void fill_labels(const samba_lm_samples *s, int64_t *to)
+static void fill_labels(const samba_lm_samples *s, int64_t length, int64_t *to)
 {
-    for (int64_t i = 0; i < s->sequences.length; i++)
+    for (int64_t i = 0; i < length; i++)
         to[i] = is_learned(s, i) ? s->ids[i] : IGNORED;
 }
 
-static void fill_mask(const samba_lm_samples *s, int64_t *to)
+static void fill_mask(const samba_lm_samples *s, int64_t length, int64_t *to)
 {
-    for (int64_t i = 0; i < s->sequences.length; i++)
+    for (int64_t i = 0; i < length; i++)
         to[i] = s->types[i] != SAMBA_LM_PADDING;
 }
 
@@ -135,17 +138,17 @@ static bool begins(const samba_lm_samples *s, int64_t i)
            (s->types[i - 1] == SAMBA_LM_END || (s->types[i] == SAMBA_LM_PADDING) != (s->types[i - 1] == SAMBA_LM_PADDING));
 }
 
-static void fill_documents(const samba_lm_samples *s, int64_t *to)
+static void fill_documents(const samba_lm_samples *s, int64_t length, int64_t *to)
 {
     to[0] = 0;
-    for (int64_t i = 1; i < s->sequences.length; i++)
+    for (int64_t i = 1; i < length; i++)
         to[i] = to[i - 1] + begins(s, i);
 }
 
-static void fill_positions(const samba_lm_samples *s, int64_t *to)
+static void fill_positions(const samba_lm_samples *s, int64_t length, int64_t *to)
 {
     to[0] = 0;
-    for (int64_t i = 1; i < s->sequences.length; i++)
+    for (int64_t i = 1; i < length; i++)
         to[i] = begins(s, i) ? 0 : to[i - 1] + 1;
 }
 
@@ -169,7 +172,7 @@ samba_status samba_lm_samples_fill(samba_context *context, void *user, const int
                                    samba_tensor *const *batch)
 {
     samba_lm_samples *s = user;
-    const int64_t length = s->sequences.length, rows = samba_tensor_shape(batch[0])[0];
+    const int64_t rows = samba_tensor_shape(batch[0])[0], length = samba_tensor_shape(batch[0])[1]; /* that of all tensors */
     for (int64_t k = 0; k < rows; k++) {
         if (k < count)
             samba_lm_sequences_row(&s->sequences, s->rows[samples[k]], s->ids, s->types);
@@ -183,7 +186,7 @@ samba_status samba_lm_samples_fill(samba_context *context, void *user, const int
                 return samba_fail(context, SAMBA_ERROR_INTERNAL, "lm: no samples for the input '%s'",
                                   samba_tensor_name(batch[i]));
             int64_t *to = (int64_t *)samba_tensor_data(batch[i]) + k * length;
-            fill(s, to);
+            fill(s, length, to);
             for (int64_t at = 0; at < length && k >= count && fill == fill_labels; at++)
                 to[at] = IGNORED; /* even where prompts are learned */
         }
@@ -192,3 +195,12 @@ samba_status samba_lm_samples_fill(samba_context *context, void *user, const int
 }
 
 int64_t samba_lm_samples_weight(const void *user, int64_t sample) { return ((const samba_lm_samples *)user)->learned[sample]; }
+
+int samba_lm_samples_size(const void *user, int64_t sample)
+{
+    const samba_lm_samples *s = user;
+    int size = 0;
+    while (size + 1 < s->length_count && s->lengths[size] < s->tokens[sample])
+        size++;
+    return size;
+}

@@ -6,7 +6,9 @@
 #include "cli/lm.h"
 #include "data/data.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,16 +17,37 @@ typedef struct trainer {
     samba_lm_command *lm;
     const char *to[1], *boundary[1], *model[1];
     int to_count, boundary_count, model_count;
-    int64_t length;       /* 0: not given */
     double eval_fraction; /* NAN: not given */
     bool learn_prompts;
     samba_lm_samples samples;
 } trainer;
 
+enum { MOST_LENGTH = 1 << 24 };
+
+/* "64,128,256": the lengths that sequences may have, from the shortest on. False: it is something else. */
+static bool parse_lengths(const char *text, samba_lm_command *lm)
+{
+    int64_t before = 1; /* one token has no successor */
+    char *end;
+    lm->length_count = 0;
+    for (const char *at = text;; at = end + 1) {
+        errno = 0;
+        const long long length = strtoll(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno != 0 || length <= before || length > MOST_LENGTH || (*end && *end != ',') ||
+            lm->length_count == SAMBA_CLI_LENGTHS)
+            return false;
+        lm->lengths[lm->length_count++] = before = length;
+        if (!*end)
+            return true;
+    }
+}
+
 /* The application's settings are what samba_cli_lm_build takes; the trainer is its hooks' user. */
 static const char *check(const void *settings)
 {
     samba_lm_command *lm = *(samba_lm_command *const *)settings;
+    if (lm->length_given && strcmp(lm->length_text[0], "0") != 0 && !parse_lengths(lm->length_text[0], lm))
+        return "--length: expected a number of tokens, 2 or more, or up to 16 of them that rise, as 64,128,256";
     if (!lm->tuning.rank && !lm->tuning.adapter_count && lm->tuning.base_count)
         return "--base freezes all weights: give --lora-rank to train adapters";
     return samba_cli_tuning_check(&lm->tuning, lm->context, lm->lm);
@@ -69,6 +92,18 @@ static samba_status check_target(samba_context *context, const char *path)
     return SAMBA_OK;
 }
 
+/* How many sequences have each of several lengths. */
+static void tell_lengths(const trainer *t, FILE *out)
+{
+    const samba_lm_command *lm = t->lm;
+    int64_t counts[SAMBA_CLI_LENGTHS] = {0};
+    for (int64_t i = 0; i < t->samples.train_count && lm->length_count > 1; i++)
+        counts[samba_lm_samples_size(&t->samples, i)]++;
+    for (int k = 0; k < lm->length_count && lm->length_count > 1; k++)
+        fprintf(out, "%s%lld sequences up to %lld tokens%s", k ? ", " : "lengths        ", (long long)counts[k],
+                (long long)lm->lengths[k], k + 1 == lm->length_count ? "\n" : "");
+}
+
 static void tell(const trainer *t, const char *data, FILE *out)
 {
     const samba_lm_samples *s = &t->samples;
@@ -78,6 +113,7 @@ static void tell(const trainer *t, const char *data, FILE *out)
         fprintf(out, "test           %lld sequences, %lld tokens\n", (long long)s->test_count, (long long)s->test_tokens);
     if (s->left_out)
         fprintf(out, "left out       %lld sequences without a token to learn\n", (long long)s->left_out);
+    tell_lengths(t, out);
     if (s->several)
         fprintf(out, "articles       %s\n", s->apart ? "do not see each other" : "see those before them in a sequence");
     if (!t->to_count)
@@ -88,11 +124,14 @@ static samba_status open_data(trainer *t, const char *data)
 {
     samba_lm_sequences sequences;
     samba_lm_command *lm = t->lm;
-    SAMBA_TRY(samba_lm_sequences_read(lm->context, data, lm->folder, t->length, lm->info.max_positions,
+    const int64_t longest = lm->length_count ? lm->lengths[lm->length_count - 1] : 0;
+    SAMBA_TRY(samba_lm_sequences_read(lm->context, data, lm->folder, longest, lm->info.max_positions,
                                       isnan(t->eval_fraction) ? -1 : t->eval_fraction, &sequences));
     lm->length = sequences.length;
     SAMBA_TRY(samba_lm_samples_new(lm->context, &sequences, lm->info.vocab_size, t->learn_prompts, &t->samples));
     SAMBA_TRY(decide_boundary(t));
+    t->samples.lengths = lm->lengths;
+    t->samples.length_count = lm->length_count;
     lm->document_ids = lm->position_ids = t->samples.apart;
     lm->attention_mask = t->samples.inner_padding && !t->samples.apart;
     return SAMBA_OK;
@@ -127,7 +166,8 @@ static samba_status samples(samba_context *context, void *user, const char *path
                              .test_count = t->samples.test_count,
                              .fill = samba_lm_samples_fill,
                              .weight = samba_lm_samples_weight,
-                             .user = &t->samples};
+                             .user = &t->samples,
+                             .size = t->lm->length_count > 1 ? samba_lm_samples_size : NULL};
     for (int i = 0; i < input_count; i++) {
         SAMBA_TRY(
             samba_tensor_empty(context, inputs[i].name, inputs[i].dtype, inputs[i].rank, inputs[i].shape, &data->tensors[i]));
@@ -207,9 +247,13 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
          .text_most = 1,
          .value = "FOLDER"},
         {.name = "length",
-         .help = "Tokens in a sequence; 0: the data's, or of a text 128",
-         .integer = &t.length,
-         .high = 1 << 24},
+         .help =
+             "Tokens in a sequence (the data's, or of a text 128); several: each sequence goes with those of the shortest length "
+             "that holds it, the last is the data's",
+         .texts = lm->length_text,
+         .text_count = &lm->length_given,
+         .text_most = 1,
+         .value = "N[,N...]"},
         {.name = "eval-fraction",
          .help = "Of a single file: which part of its sequences, the last ones, is for the test (0.05)",
          .real = &t.eval_fraction,
@@ -244,7 +288,9 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
                      .opened = opened,
                      .samples = samples,
                      .started = started,
-                     .trained = trained};
+                     .trained = trained,
+                     .sizes = samba_cli_lm_sizes,
+                     .sized_inputs = samba_cli_lm_sized_inputs};
     const int result = samba_app_main(argc, argv, &app);
     samba_lm_samples_free(&t.samples);
     return result;

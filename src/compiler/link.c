@@ -2,7 +2,8 @@
  *
  * Several graphs in one plan. Each comes lowered, with stages over buffers that have no offsets yet. Their stages are put one
  * behind the other, and things of one name become one: tensors (weights, buffers, inputs that graphs share: a region) and
- * hyperparameters. The passes behind (memory, coalesce, section) see one plan: no two graphs run at once, so their intermediates
+ * hyperparameters. What sizes of a function have in shapes of their own gets names of its own, in memory that sizes share. The
+ * passes behind (memory, coalesce, section) see one plan: no two graphs run at once, so their intermediates
  * share memory, as those of sections do.
  *
  * Needs: stages of both. Gives: stages, buffers, tables of all. Breaks nothing. */
@@ -16,6 +17,7 @@ typedef struct linker {
     int32_t *buffers;  /* of from -> of into; -1: not there yet */
     const char *graph; /* name of from's */
     bool *has;         /* per tensor of into: the graph has it */
+    const char *size;  /* that it is of a function; NULL: it is none */
 } linker;
 
 /* The first graph that has the tensor, for messages. */
@@ -78,16 +80,91 @@ static samba_status add_buffer(linker *l, int32_t buffer)
                                  &l->buffers[buffer]);
 }
 
+static int32_t find_tensor(const samba_plan *plan, int32_t count, const char *name)
+{
+    int32_t at = 0;
+    while (at < count && strcmp(plan->tensors[at].name, name) != 0)
+        at++;
+    return at < count ? at : -1;
+}
+
+/* "<output>.grad", which the backward starts from. */
+static bool is_start(const samba_plan *plan, const samba_plan_tensor *tensor)
+{
+    const size_t length = strlen(tensor->name), ending = strlen(SAMBA_GRADIENT_OF);
+    bool found = false;
+    for (int32_t i = 0; i < plan->tensor_count && !found && length > ending; i++)
+        found = plan->tensors[i].kind == SAMBA_KIND_OUTPUT && strlen(plan->tensors[i].name) == length - ending &&
+                strncmp(plan->tensors[i].name, tensor->name, length - ending) == 0;
+    return tensor->kind == SAMBA_KIND_GRADIENT && found && strcmp(tensor->name + length - ending, SAMBA_GRADIENT_OF) == 0;
+}
+
+/* Has a size of the same function it in another shape? Then it is a tensor of its own. */
+static bool is_resized(const linker *l, int32_t index, const samba_plan_tensor *its)
+{
+    const samba_plan_tensor *ours = &l->into->plan.tensors[index];
+    return l->size && samba_is_size_like(owner(&l->into->plan, index), l->graph) && ours->kind == its->kind &&
+           ours->dtype == its->dtype && ours->rank == its->rank &&
+           !samba_shape_equal(ours->rank, ours->shape, its->rank, its->shape) &&
+           (its->kind == SAMBA_KIND_INPUT || its->kind == SAMBA_KIND_OUTPUT || is_start(&l->from->plan, its));
+}
+
+static bool writes(const samba_plan *plan, int32_t buffer)
+{
+    bool found = false;
+    for (int32_t s = 0; s < plan->stage_count && !found; s++)
+        for (int32_t o = 0; o < plan->stages[s].operand_count && !found; o++)
+            found = plan->stages[s].operands[o].buffer == buffer && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES;
+    return found;
+}
+
+/* Inputs and outputs of sizes lie in one place, since no two sizes run at once. An input that stages write is state, and the
+ * gradient of an output stays as it was set: each has its own. */
+static bool shares_memory(const linker *l, int32_t index, const samba_plan_tensor *its)
+{
+    return its->kind == SAMBA_KIND_OUTPUT || (its->kind == SAMBA_KIND_INPUT && !writes(&l->from->plan, its->buffer) &&
+                                              !writes(&l->into->plan, l->into->plan.tensors[index].buffer));
+}
+
+static samba_status add_tensor(linker *l, const samba_plan_tensor *its, const char *name, int32_t *at)
+{
+    samba_plan *plan = &l->into->plan;
+    SAMBA_TRY(add_buffer(l, its->buffer));
+    SAMBA_TRY(SAMBA_GROW(l->into->context, plan->tensors, l->into->growth.tensor_capacity, plan->tensor_count + 1));
+    *at = plan->tensor_count++;
+    plan->tensors[*at] = *its;
+    plan->tensors[*at].name = (char *)name; /* nobody writes there */
+    plan->tensors[*at].buffer = l->buffers[its->buffer];
+    return SAMBA_OK;
+}
+
+/* The name of a size's own tensor, and where it lies. */
+static samba_status resize(linker *l, int32_t first, const samba_plan_tensor *its, char **name)
+{
+    samba_plan *plan = &l->into->plan;
+    const int64_t bytes = l->from->plan.buffers[its->buffer].bytes;
+    SAMBA_TRY(samba_sized_name(&plan->arena, its->name, l->size, name));
+    if (!shares_memory(l, first, its))
+        return SAMBA_OK;
+    const int32_t buffer = plan->tensors[first].buffer;
+    l->buffers[its->buffer] = buffer;
+    plan->buffers[buffer].bytes = bytes > plan->buffers[buffer].bytes ? bytes : plan->buffers[buffer].bytes;
+    return SAMBA_OK;
+}
+
 static samba_status add_tensors(linker *l)
 {
     samba_plan *plan = &l->into->plan;
     const int32_t before = plan->tensor_count;
     for (int32_t i = 0; i < l->from->plan.tensor_count; i++) {
         const samba_plan_tensor *its = &l->from->plan.tensors[i];
-        int32_t at = 0;
-        while (at < before && strcmp(plan->tensors[at].name, its->name) != 0)
-            at++;
-        if (at < before) {
+        char *name = its->name;
+        int32_t at = find_tensor(plan, before, name);
+        if (at >= 0 && is_resized(l, at, its)) {
+            SAMBA_TRY(resize(l, at, its, &name));
+            at = find_tensor(plan, before, name);
+        }
+        if (at >= 0) {
             SAMBA_TRY(check_same(l, at, its));
             narrow(&plan->tensors[at], its);
             plan->tensors[at].is_loss |= its->is_loss;
@@ -95,11 +172,7 @@ static samba_status add_tensors(linker *l)
                 plan->tensors[at].role = its->role;
             l->buffers[its->buffer] = plan->tensors[at].buffer;
         } else {
-            SAMBA_TRY(add_buffer(l, its->buffer));
-            SAMBA_TRY(SAMBA_GROW(l->into->context, plan->tensors, l->into->growth.tensor_capacity, plan->tensor_count + 1));
-            at = plan->tensor_count++;
-            plan->tensors[at] = *its;
-            plan->tensors[at].buffer = l->buffers[its->buffer];
+            SAMBA_TRY(add_tensor(l, its, name, &at));
         }
         l->has[at] = true;
     }
@@ -200,7 +273,8 @@ static samba_status add_graph(linker *l)
 
 samba_status samba_link(samba_compiler *into, const samba_compiler *from)
 {
-    linker l = {.into = into, .from = from, .graph = from->plan.graphs[0].name};
+    const char *graph = from->plan.graphs[0].name;
+    linker l = {.into = into, .from = from, .graph = graph, .size = samba_size_label(graph)};
     SAMBA_TRY(SAMBA_ROOM(&into->arena, l.buffers, from->plan.buffer_count));
     SAMBA_TRY(SAMBA_ROOM(&into->arena, l.has, into->plan.tensor_count + from->plan.tensor_count));
     for (int32_t b = 0; b < from->plan.buffer_count; b++)

@@ -79,10 +79,11 @@ static samba_status name_optimizers(entry *e)
         named[i] = e->options.optimizers[i];
         if (named[i].name)
             continue;
-        size_t size = strlen(e->name) + 32;
+        const char *label = samba_size_label(e->name);
+        const size_t length = label ? (size_t)(label - e->name) - 1 : strlen(e->name), size = length + 32;
         char *name;
         SAMBA_TRY(SAMBA_ROOM(arena, name, size));
-        snprintf(name, size, "%s.optim%zu", e->name, i);
+        snprintf(name, size, "%.*s.optim%zu", (int)length, e->name, i); /* sizes of a function have one */
         named[i].name = name;
     }
     e->options.optimizers = named;
@@ -137,6 +138,27 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
     }
     m->entries[m->count++] = e;
     return SAMBA_OK;
+}
+
+samba_status samba_multigraph_add_size(samba_multigraph *m, const samba_compile_options *given, const char *size)
+{
+    SAMBA_NEED(NULL, m);
+    SAMBA_NEED(m->context, size);
+    SAMBA_TRY(samba_compile_check(m->context, given));
+    samba_compile_options options = *given;
+    const char *function = options.name ? options.name : options.graph ? options.graph->name : "";
+    samba_text name;
+    if (!size[0] || strchr(size, '@') || !function[0] || strchr(function, '@'))
+        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT,
+                          "multigraph: function \"%.128s\" and size \"%.64s\" are to be words without '@', which stands between "
+                          "them in a graph's name",
+                          function, size);
+    samba_status status = samba_text_begin(&name, m->context, "%s@%s", function, size);
+    options.name = name.data;
+    if (status == SAMBA_OK)
+        status = samba_multigraph_add(m, &options, false);
+    samba_text_clear(&name);
+    return status;
 }
 
 static samba_status link_all(samba_multigraph *m, samba_compiler *c)

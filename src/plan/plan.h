@@ -121,6 +121,19 @@ void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *te
 /* Does the graph have the tensor? */
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
 
+/* plan/sizes.c: graphs FUNCTION@SIZE, each the function for inputs of one shape. */
+const char *samba_size_label(const char *graph);                               /* SIZE; NULL: it is no size of anything */
+bool samba_is_size_of(const char *graph, const char *function, size_t length); /* FUNCTION of so many bytes */
+bool samba_is_size_like(const char *graph, const char *other);                 /* of the function that the other is a size of */
+/* "x@11" of "x", and "y@11.grad" of "y.grad": what a size has in a shape of its own; and back, NULL where it is none of that
+ * size. */
+#define SAMBA_GRADIENT_OF ".grad"
+samba_status samba_sized_name(samba_arena *arena, const char *name, const char *label, char **sized);
+bool samba_is_sized(const char *sized, const char *name, const char *label);
+samba_status samba_plain_name(samba_arena *arena, const char *sized, const char *label, char **name);
+/* A graph's tensor of that kind and name, or its size of it; NULL: it has none. */
+const samba_plan_tensor *samba_plan_tensor_in(const samba_plan *plan, int32_t graph, int32_t kind, const char *name);
+
 /* plan/literals.c: the next reference to a literal in a graph's text, at its '&': the number behind it, -1 for one that is none,
  * and where it ends. NULL: there is no other. */
 const char *samba_plan_next_literal(const char *text, int64_t *number, const char **end);

@@ -2,10 +2,12 @@
  *
  * Which inputs have values. Device memory begins as zeros, so a run over an input that nobody gave would compute something: it is
  * refused, by the input's name. An input counts as given once a run was given it, once it was set, and once the caller
- * holds its memory; it stays so.
+ * holds its memory; it stays so, until another size of it is (sizes.c).
  *
  * An input that stages write too, such as a region's cache, is memory of graphs: it begins as zeros and need not be given. */
 #include "runtime/runtime.h"
+
+#include <string.h>
 
 static bool touches(const samba_stage *stage, int32_t buffer, samba_access_kind how)
 {
@@ -29,6 +31,7 @@ samba_status samba_given_begin(samba_session *session)
 {
     const samba_plan *plan = &session->plan;
     SAMBA_TRY(SAMBA_ROOM(&session->arena, session->given, plan->tensor_count));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, session->needs, plan->tensor_count));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, session->fed, session->run_count));
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         bool read = false, written = plan->tensors[t].kind != SAMBA_KIND_INPUT || session->in_place;
@@ -36,8 +39,9 @@ samba_status samba_given_begin(samba_session *session)
             read = read || touches(&plan->stages[s], plan->tensors[t].buffer, SAMBA_READS);
             written = touches(&plan->stages[s], plan->tensors[t].buffer, SAMBA_WRITES);
         }
-        session->given[t] = written || !read;
-        session->missing += !session->given[t];
+        session->needs[t] = read && !written;
+        session->given[t] = !session->needs[t];
+        session->missing += session->needs[t];
     }
     return SAMBA_OK;
 }
@@ -46,27 +50,41 @@ void samba_given_note(samba_session *session, int32_t tensor)
 {
     session->missing -= !session->given[tensor];
     session->given[tensor] = true;
+    samba_sizes_take(session, tensor);
 }
 
-static bool is_given_now(const samba_session *session, int32_t tensor, const samba_run_options *options)
+void samba_given_forget(samba_session *session, int32_t tensor)
+{
+    if (!session->needs[tensor] || !session->given[tensor])
+        return;
+    session->given[tensor] = false;
+    session->missing++;
+    samba_note_input(session, tensor, false);
+    memset(session->fed, 0, (size_t)session->run_count * sizeof *session->fed);
+}
+
+static bool is_given_now(const samba_session *session, int32_t graph, int32_t tensor, const samba_run_options *options)
 {
     bool found = false;
     for (int i = 0; i < options->input_count && !found; i++)
-        found = samba_names_find(&session->tensors, samba_tensor_name(options->inputs[i])) == tensor;
+        found = samba_sizes_find(session, graph, samba_tensor_name(options->inputs[i])) == tensor;
     return found;
 }
 
-static samba_status check_section(const samba_session *session, int32_t section, const samba_run_options *options)
+static samba_status check_section(const samba_session *session, int32_t graph, int32_t section, const samba_run_options *options)
 {
     const samba_plan_section *its = &session->plan.sections[section];
     samba_words words = {.used = 0};
     int count = 0;
     bool fed = true; /* by runs before this one */
     for (int32_t t = 0; t < session->plan.tensor_count; t++) {
-        if (session->given[t] || !section_reads(session, section, t))
+        if (session->given[t] || (session->plan.graph_count > 1 && !samba_plan_has_tensor(&session->plan.graphs[graph], t)))
+            continue;
+        const bool now = is_given_now(session, graph, t, options);
+        if (!now && !section_reads(session, section, t))
             continue;
         fed = false;
-        if (is_given_now(session, t, options))
+        if (now)
             continue;
         samba_words_add(&words, session->plan.tensors[t].name);
         count++;
@@ -84,6 +102,6 @@ samba_status samba_check_given(const samba_session *session, const samba_run_opt
 {
     for (int32_t i = 0; i < selection->count && session->missing > 0; i++)
         if (!session->fed[selection->sections[i]])
-            SAMBA_TRY(check_section(session, selection->sections[i], options));
+            SAMBA_TRY(check_section(session, selection->graph, selection->sections[i], options));
     return SAMBA_OK;
 }

@@ -51,9 +51,10 @@ static samba_status check_listed(const samba_session *session, int32_t graph, sa
     if (!list[at])
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %d of the run is NULL", what, at);
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(list[at]), kind, tensor));
+    *tensor = samba_sizes_find(session, graph, samba_tensor_name(list[at]));
     SAMBA_TRY(check_in_graph(session, graph, kind, *tensor));
     for (int i = 0; i < at; i++)
-        if (strcmp(samba_tensor_name(list[i]), samba_tensor_name(list[at])) == 0)
+        if (samba_sizes_find(session, graph, samba_tensor_name(list[i])) == *tensor)
             return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.128s\" was given twice", what,
                               samba_tensor_name(list[at]));
     return SAMBA_OK;
@@ -65,12 +66,13 @@ static bool is_output_gradient(const samba_session *session, int32_t tensor)
 }
 
 /* As check_listed; "<output>.grad" of an output that gradients start from. */
-static samba_status check_output_gradient(const samba_session *session, samba_tensor *const *list, int at, int32_t *tensor)
+static samba_status check_output_gradient(const samba_session *session, int32_t graph, samba_tensor *const *list, int at,
+                                          int32_t *tensor)
 {
     if (!list[at])
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "gradient %d of the run is NULL", at);
     const char *name = samba_tensor_name(list[at]);
-    *tensor = samba_names_find(&session->tensors, name);
+    *tensor = samba_sizes_find(session, graph, name);
     if (*tensor < 0 || !is_output_gradient(session, *tensor)) {
         samba_words words = {.used = 0};
         for (int32_t i = 0; i < session->plan.tensor_count; i++)
@@ -81,7 +83,7 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
                           samba_words_text(&words));
     }
     for (int i = 0; i < at; i++)
-        if (strcmp(samba_tensor_name(list[i]), name) == 0)
+        if (samba_sizes_find(session, graph, samba_tensor_name(list[i])) == *tensor)
             return samba_fail(session->context, SAMBA_ERROR_NAME, "gradient \"%.128s\" was given twice", name);
     return SAMBA_OK;
 }
@@ -94,7 +96,7 @@ static samba_status check_set_inputs(const samba_session *session, int32_t graph
         bool read =
             session->bad_inputs[i] && (session->plan.graph_count == 1 || samba_plan_has_tensor(&session->plan.graphs[graph], i));
         for (int k = 0; read && k < options->input_count; k++)
-            read = strcmp(samba_tensor_name(options->inputs[k]), session->plan.tensors[i].name) != 0;
+            read = samba_sizes_find(session, graph, samba_tensor_name(options->inputs[k])) != i;
         if (read)
             SAMBA_TRY(samba_check_own_input(session, i));
     }
@@ -104,7 +106,6 @@ static samba_status check_set_inputs(const samba_session *session, int32_t graph
 static samba_status check_arguments(const samba_session *session, int32_t graph, const samba_run_options *options)
 {
     int32_t tensor;
-    SAMBA_TRY(check_lists(session, options));
     for (int i = 0; i < options->input_count; i++) {
         SAMBA_TRY(check_listed(session, graph, options->inputs, i, SAMBA_KIND_INPUT, &tensor));
         SAMBA_TRY(samba_check_host_source(session, tensor, options->inputs[i], "input"));
@@ -114,7 +115,7 @@ static samba_status check_arguments(const samba_session *session, int32_t graph,
         SAMBA_TRY(samba_check_host_target(session, tensor, options->outputs[i], "output"));
     }
     for (int i = 0; i < options->output_gradient_count; i++) {
-        SAMBA_TRY(check_output_gradient(session, options->output_gradients, i, &tensor));
+        SAMBA_TRY(check_output_gradient(session, graph, options->output_gradients, i, &tensor));
         SAMBA_TRY(samba_check_host_source(session, tensor, options->output_gradients[i], "gradient"));
     }
     for (int i = 0; i < options->hyperparameter_count; i++)
@@ -123,23 +124,23 @@ static samba_status check_arguments(const samba_session *session, int32_t graph,
 }
 
 /* ---- the run ---- */
-static int32_t find(const samba_session *session, const samba_tensor *host)
+static int32_t find(const samba_session *session, int32_t graph, const samba_tensor *host)
 {
-    return samba_names_find(&session->tensors, samba_tensor_name(host));
+    return samba_sizes_find(session, graph, samba_tensor_name(host));
 }
 
 /* Inputs that move in one piece are copied by the device as a part of the run;
  * other inputs move now, other outputs in move_out. */
-static samba_status move_in(samba_session *session, const samba_run_options *options, samba_device_run *work)
+static samba_status move_in(samba_session *session, int32_t graph, const samba_run_options *options, samba_device_run *work)
 {
     samba_device_copy *next = session->copies;
     for (int i = 0; i < options->hyperparameter_count; i++)
         SAMBA_TRY(samba_hyper_set(session, &options->hyperparameters[i]));
     for (int i = 0; i < options->output_gradient_count; i++)
-        SAMBA_TRY(samba_transfer_in(session, find(session, options->output_gradients[i]), options->output_gradients[i]));
+        SAMBA_TRY(samba_transfer_in(session, find(session, graph, options->output_gradients[i]), options->output_gradients[i]));
     work->in = next;
     for (int i = 0; i < options->input_count; i++) {
-        int32_t tensor = find(session, options->inputs[i]);
+        int32_t tensor = find(session, graph, options->inputs[i]);
         samba_given_note(session, tensor);
         if (samba_transfer_is_copy(session, tensor, options->inputs[i], next))
             next++;
@@ -150,16 +151,16 @@ static samba_status move_in(samba_session *session, const samba_run_options *opt
     work->in_count = (int32_t)(next - work->in);
     work->out = next;
     for (int i = 0; i < options->output_count; i++)
-        next += samba_transfer_is_copy(session, find(session, options->outputs[i]), options->outputs[i], next);
+        next += samba_transfer_is_copy(session, find(session, graph, options->outputs[i]), options->outputs[i], next);
     work->out_count = (int32_t)(next - work->out);
     return SAMBA_OK;
 }
 
-static samba_status move_out(samba_session *session, const samba_run_options *options)
+static samba_status move_out(samba_session *session, int32_t graph, const samba_run_options *options)
 {
     samba_device_copy done;
     for (int i = 0; i < options->output_count; i++) {
-        int32_t tensor = find(session, options->outputs[i]);
+        int32_t tensor = find(session, graph, options->outputs[i]);
         if (!samba_transfer_is_copy(session, tensor, options->outputs[i], &done))
             SAMBA_TRY(samba_transfer_out(session, tensor, options->outputs[i]));
     }
@@ -182,6 +183,8 @@ static void count_run(samba_session *session, const samba_selection *selection)
     session->forward_runs += selection->begins;
     session->skipped |= selection->skipped;
     session->runs++;
+    if (selection->computes)
+        samba_sizes_take_outputs(session, selection->graph);
     if (selection->ends_schedule)
         graph->micro_step = (graph->micro_step + 1) % session->plan.graphs[selection->graph].grad_accumulation_steps;
 }
@@ -246,7 +249,8 @@ static samba_status run(samba_session *session, const samba_run_options *options
 {
     samba_selection selection;
     int32_t graph;
-    SAMBA_TRY(samba_select_graph(session, options->graph_name, &graph));
+    SAMBA_TRY(check_lists(session, options));
+    SAMBA_TRY(samba_select_graph(session, options->graph_name, options->input_count, options->inputs, &graph));
     SAMBA_TRY(check_arguments(session, graph, options));
     samba_replica_mode mode;
     SAMBA_TRY(samba_check_replicas(session, graph, options, &mode));
@@ -260,14 +264,14 @@ static samba_status run(samba_session *session, const samba_run_options *options
     if (selection.backward)
         SAMBA_TRY(samba_look_at_launch(session, options));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
-    SAMBA_TRY(move_in(session, options, &work));
+    SAMBA_TRY(move_in(session, graph, options, &work));
     SAMBA_TRY(samba_weights_need_all(session));
     if (options->data_parallel)
         SAMBA_TRY(samba_share_weights(session));
     SAMBA_TRY(run_sections(session, &selection, &work, options->data_parallel ? &mode : NULL));
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
-    return move_out(session, options);
+    return move_out(session, graph, options);
 }
 
 samba_status samba_run(samba_session *session, const samba_run_options *given)

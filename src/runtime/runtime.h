@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
- * hyperparameters, given.c knows which inputs have values, select.c decides which sections a run has, run.c runs them, weights.c
- * fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders that a training resumes from.
+ * hyperparameters, given.c knows which inputs have values, sizes.c which graph a run means, select.c decides which sections a run
+ * has, run.c runs them, weights.c fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders
+ * that a training resumes from.
  *
  * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
  * its arguments by functions named check_... and select, which change nothing but room that only they use; from the first change
@@ -61,6 +62,10 @@ typedef struct samba_exchange_row { /* what a section exchanges with other repli
     int64_t first, count; /* exchanges of the run in hand, by number */
 } samba_exchange_row;
 
+typedef struct samba_sized_tensor { /* `tensor` is what `graph` has in the place of `plain`, in a shape of its own */
+    int32_t graph, plain, tensor;
+} samba_sized_tensor;
+
 struct samba_session {
     samba_context *context;
     atomic_bool busy; /* a thread is in a call that uses it */
@@ -85,10 +90,15 @@ struct samba_session {
     int32_t run_count;
     /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
     int32_t *parts;
-    int32_t *links;          /* per thing that runs: its number in the chain of those that go on from each other; select.c */
-    bool *given;             /* per tensor: it has values, or is no input; given.c */
-    bool *fed;               /* per thing that runs: all inputs that it reads were given */
-    int32_t missing;         /* inputs that stages read and that were not */
+    int32_t *links;            /* per thing that runs: its number in the chain of those that go on from each other; select.c */
+    bool *given;               /* per tensor: it has values, or is no input; given.c */
+    bool *needs;               /* per tensor: an input that stages read, and that none writes */
+    bool *fed;                 /* per thing that runs: all inputs that it reads were given */
+    int32_t missing;           /* inputs that stages read and that were not */
+    int32_t *sharer;           /* per tensor: the next in its buffer, around; sizes.c */
+    bool *overwritten;         /* per tensor: another has written into that memory since */
+    samba_sized_tensor *sized; /* sizes.c */
+    int32_t sized_count;
     int32_t last;            /* what ran last; -1: nothing did */
     const char **candidates; /* room for names, for "did you mean" */
     samba_loss_state *losses;
@@ -223,8 +233,6 @@ typedef struct samba_selection { /* what a run runs */
     bool together;                   /* so is this: with data_parallel */
     unsigned skipped;                /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
-/* The graph of that name, NULL: the only one. ARGUMENT, NAME */
-samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
 /* Room for it, and the parts of sections that are FWD and BCKWD in one, behind the plan's sections. */
 samba_status samba_select_begin(samba_session *session);
 /* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat. */
@@ -233,9 +241,24 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
 /* Have all sections of REDUCE of the graph run, of which there are some? */
 bool samba_all_reduced(const samba_session *session, int32_t graph, int32_t reduced);
 
+/* ---- sizes.c ---- */
+samba_status samba_sizes_begin(samba_session *session); /* after the names are there */
+/* The graph of that name, or that size of the function of that name whose inputs are shaped as those given; NULL: the only one,
+ * or the only function. ARGUMENT, NAME, SHAPE */
+samba_status samba_select_graph(const samba_session *session, const char *name, int input_count, samba_tensor *const *inputs,
+                                int32_t *graph);
+/* What a name means in a graph: the size's own tensor, where there is one. -1: nothing. */
+int32_t samba_sizes_find(const samba_session *session, int32_t graph, const char *name);
+/* The size of a tensor, called by its first one's name, that has the host's shape; itself where none has. */
+int32_t samba_sizes_of_shape(const samba_session *session, int32_t tensor, const samba_tensor *host);
+void samba_sizes_take(samba_session *session, int32_t tensor);        /* memory that sizes share has its values from here on */
+void samba_sizes_take_outputs(samba_session *session, int32_t graph); /* which has run */
+samba_status samba_sizes_check(const samba_session *session, int32_t tensor); /* STATE: it has another size's */
+
 /* ---- given.c ---- */
-samba_status samba_given_begin(samba_session *session);        /* room for it; after samba_select_begin */
-void samba_given_note(samba_session *session, int32_t tensor); /* it has values from here on */
+samba_status samba_given_begin(samba_session *session);          /* room for it; after samba_select_begin */
+void samba_given_note(samba_session *session, int32_t tensor);   /* it has values from here on */
+void samba_given_forget(samba_session *session, int32_t tensor); /* an input's are gone; nothing of what is none */
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
 

@@ -126,23 +126,6 @@ samba_status samba_select_begin(samba_session *session)
 }
 
 /* ---- what is asked for ---- */
-samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph)
-{
-    const samba_plan *plan = &session->plan;
-    *graph = samba_plan_graph_named(plan, name);
-    if (*graph >= 0)
-        return SAMBA_OK;
-    samba_words words = {.used = 0};
-    for (int32_t i = 0; i < plan->graph_count; i++)
-        samba_words_add(&words, plan->graphs[i].name);
-    if (!name)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "this PEF has %d graphs, and the run does not say which: give it a graph_name of: %s",
-                          plan->graph_count, samba_words_text(&words));
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"; this PEF has: %s", name,
-                      samba_words_text(&words));
-}
-
 static void list_types(const samba_session *session, const samba_plan_graph *graph, samba_words *words)
 {
     for (int phase = 0; phase < PHASES; phase++)
@@ -520,7 +503,7 @@ static samba_status check_order(const samba_session *session, const samba_run_op
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
     *selection = (samba_selection){.count = 0};
-    SAMBA_TRY(samba_select_graph(session, options->graph_name, &selection->graph));
+    SAMBA_TRY(samba_select_graph(session, options->graph_name, options->input_count, options->inputs, &selection->graph));
     if (options->section_type_count < 0 || options->section_id_count < 0 ||
         (options->section_type_count > 0 && !options->section_types) || (options->section_id_count > 0 && !options->section_ids))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,

@@ -78,8 +78,9 @@ static samba_status make_room(samba_session *session)
             session->losses[session->loss_count++].tensor = i;
     SAMBA_TRY(SAMBA_GROW(session->context, session->list, session->list_room, plan->call_count));
     int32_t duplicate; /* none: the plan was checked */
-    return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
-                             &duplicate);
+    SAMBA_TRY(samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
+                                &duplicate));
+    return samba_sizes_begin(session);
 }
 
 static samba_status fill_memory(samba_session *session, int64_t resident)

@@ -300,6 +300,7 @@ static samba_status set(samba_session *session, const samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
+    tensor = samba_sizes_of_shape(session, tensor, host);
     SAMBA_TRY(check_form(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     const samba_plan_tensor *facts = &session->plan.tensors[tensor];
     samba_given_note(session, tensor);
@@ -321,6 +322,8 @@ static samba_status get(samba_session *session, samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
+    tensor = samba_sizes_of_shape(session, tensor, host);
+    SAMBA_TRY(samba_sizes_check(session, tensor));
     SAMBA_TRY(samba_check_whole(session, tensor));
     SAMBA_TRY(samba_check_host_target(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     return samba_transfer_out(session, tensor, host);
@@ -383,6 +386,7 @@ static samba_status get_by_name(samba_session *session, const char *name, samba_
     if (!name)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
     SAMBA_TRY(samba_session_find(session, name, -1, &tensor));
+    SAMBA_TRY(samba_sizes_check(session, tensor));
     return samba_session_copy(session, tensor, host);
 }
 

@@ -244,6 +244,19 @@ refuses "train: no decay of nothing" 1 "no parameter matches '*.gamma'" "$logreg
     --no-decay '*.gamma'
 refuses "train: no decay of an empty name" 1 "--no-decay: expected patterns of names" "$logreg" train -b 100 -p w.pef \
     --data "$data" --no-decay 'vectors,'
+does "train: the last batch" "test accuracy" "$logreg" train -b 90 -mb 30 -p last.pef --data "$data" --num-epochs 1 --keep-last \
+    --save last.safetensors
+does "train: the last batch in two commands" "test accuracy" "$logreg" run -p last.pef --data "$data" --num-epochs 1 \
+    --save again.safetensors
+same "train: the last batch's weights" last.safetensors again.safetensors
+"$logreg" compile -b 90 -p ninety.pef >/dev/null
+refuses "train: no graph for the last batch" 1 "compile with --last-batch 40" "$logreg" run -p ninety.pef --data "$data" \
+    --keep-last
+"$logreg" compile -b 90 -mb 30 -p other.pef --last-batch 89 >/dev/null
+refuses "train: a graph for another last batch" 1 "compile with" "$logreg" run -p other.pef --data "$data"
+refuses "train: no smaller last batch" 64 "is no smaller batch than" "$logreg" compile -b 32 --last-batch 32
+refuses "train: the last batch of replicas" 64 "replicas share each step evenly" "$logreg" train --keep-last --data-parallel
+refuses "measure: two graphs" 1 "measures PEFs of one" "$logreg" measure-performance -p other.pef
 refuses "train: inference" 64 "--inference is not an option of train" "$logreg" train --inference
 refuses "train: an option of a measurement" 64 "--run-graph-only is not an option of train: give it to measure-performance" \
     "$logreg" train --run-graph-only

@@ -92,6 +92,12 @@ refuses "no sequences" 1 "none has a token to learn" --model model --data none.s
 refuses "sequences of one token" 1 "sequences of 1 tokens have no successor" --model model --data short.safetensors
 refuses "more tokens than positions" 1 "has learned 64 positions" --model model --data long.safetensors
 refuses "a text cut beyond the positions" 1 "has learned 64 positions" --model model --data story.txt --length 65
+for lengths in x 3,2 4,4 1 2,, ,2 2,x 9999999999999999999 "$(seq -s, 2 18)"; do
+    refuses "lengths $lengths" 64 "expected a number of tokens, 2 or more" --model model --data good.safetensors \
+        --length "$lengths"
+done
+refuses "lengths that do not hold the data" 1 "--length 3: the sequences of good.safetensors have 4 tokens" --model model \
+    --data good.safetensors --length 2,3
 refuses "another length" 1 "--length 5: the sequences of good.safetensors have 4 tokens" --model model --data good.safetensors \
     --length 5
 refuses "a boundary in one article" 1 "no sequence of the data has two articles" --model model --data good.safetensors \

@@ -301,6 +301,99 @@ def test_text(tmp_path):
     assert (tmp_path / "trained" / "tokenizer.json").read_bytes() == (tmp_path / "model" / "tokenizer.json").read_bytes()
 
 
+def steps_of(order, sizes, batch, keep):
+    """Which samples make a step: those of a size, as soon as there are enough; then what is left of each."""
+    steps, left = [], {size: [] for size in sorted(set(sizes))}
+    for sample in order:
+        its = left[sizes[sample]]
+        its.append(sample)
+        if len(its) == batch:
+            steps.append(list(its))
+            its.clear()
+    return steps + [its for its in left.values() if its and keep]
+
+
+@pytest.mark.parametrize(("config", "draw", "keep"), [(llama, pairs, True), (llama, pairs, False), (gpt2, articles, True)])
+def test_lengths(config, draw, keep, tmp_path):
+    """Sequences of three lengths in one training, and the last batch of each length as it is: every step, every epoch and the
+    weights in the end are those of PyTorch over the same batches."""
+    r = random.Random(f"{SEED} {draw.__name__} lengths")
+    lengths, micro, accumulation, epochs, lr = (7, 12, 17), 3, 2, 3, 0.01
+    apart = draw is articles
+    model = save_model(config(), tmp_path / "model")
+    types = draw(r, 61, 17)
+    for row in types[2:]:  # ends early, so that each length has some
+        row[r.randint(4, 17) :] = PADDING
+    ids = write_data(tmp_path / "data.npz", types)
+    run = train(
+        *("--model", tmp_path / "model", "--data", tmp_path / "data.npz", "--to", tmp_path / "trained", "--lr", lr),
+        *("-b", micro * accumulation, "-mb", micro, "--weight-decay", 0.1, "--no-decay", "vectors", "--max-grad-norm", 0.5),
+        *("--length", ",".join(map(str, lengths)), *(["--keep-last"] if keep else []), "--eval-fraction", 0.2, "--log-every", 1),
+        *("--num-epochs", epochs, "--seed", 5, "--json", "--pef", tmp_path / "m.pef"),
+    )
+    told = json.loads(run.stdout)
+    fine = (inputs_of(ids, types, apart)["labels"][:, 1:] != -100).any(1).tolist()
+    cut = 61 - int(61 * 0.2)
+    rows, test_rows = [i for i in range(cut) if fine[i]], [i for i in range(cut, 61) if fine[i]]
+    tokens = [int(numpy.flatnonzero(types[i] != PADDING)[-1]) + 1 for i in rows]
+    sizes = [next(length for length in lengths if length >= n) for n in tokens]
+    assert set(sizes) == set(lengths)
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    others = [p for p in model.parameters() if p.dim() >= 2]
+    optimizer = torch.optim.AdamW([{"params": vectors, "weight_decay": 0.0}, {"params": others, "weight_decay": 0.1}], lr=lr)
+    losses, means = [], []
+    model.train()
+    for epoch in range(1, epochs + 1):
+        total = count = 0
+        for step in steps_of(order_of(len(rows), epoch, 5), sizes, micro * accumulation, keep):
+            length, parts = sizes[step[0]], [step[i : i + micro] for i in range(0, len(step), micro)]
+            optimizer.zero_grad()
+            loss = 0
+            for part in parts:
+                its = [rows[i] for i in part]
+                result = model(**inputs_of(ids[its, :length], types[its, :length], apart)).loss / len(parts)
+                result.backward()
+                loss += result.item()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+            losses.append(loss)
+            total, count = total + loss * len(step), count + len(step)
+        means.append(total / count)
+    numpy.testing.assert_allclose([entry["loss"] for entry in told["log"]], losses, rtol=5e-5)
+    numpy.testing.assert_allclose([entry["loss"] for entry in told["epochs"]], means, rtol=5e-5)
+    loss, count = mean_of(model, ids[test_rows], types[test_rows], apart)
+    assert told["test_predictions"] == count
+    numpy.testing.assert_allclose(told["test_loss"], loss, rtol=5e-5)
+    saved = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "trained", attn_implementation="eager")
+    for (name, ours), theirs in zip(saved.named_parameters(), model.parameters()):
+        kept = torch.ones(len(ours), dtype=bool)
+        if name.endswith("c_attn.bias"):  # a bias of keys has the gradient 0, of whose rounding AdamW makes whole steps
+            kept[len(ours) // 3 : 2 * len(ours) // 3] = False
+        numpy.testing.assert_allclose(ours.detach()[kept], theirs.detach()[kept], rtol=0, atol=3e-4, err_msg=name)
+
+
+def test_lengths_killed(tmp_path):
+    """A training of several lengths that goes on from a checkpoint ends with the bits of one that did not stop."""
+    save_model(llama(), tmp_path / "model")
+    types = pairs(random.Random(SEED), 60, 17)
+    for i, row in enumerate(types):
+        row[4 + i % 13 :] = PADDING
+    write_data(tmp_path / "data.npz", types)
+    words = ["--model", tmp_path / "model", "--data", tmp_path / "data.npz", "-b", 4, "-mb", 2, "--lr", 0.01, "--seed", 3]
+    words += ["--length", "6,17", "--keep-last", "--threads", 1, "--checkpoint-every", 5]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    more = ["--num-epochs", 2, "--pef", tmp_path / "m.pef"]
+    train(*words, *more, "--checkpoint-dir", whole, "--to", tmp_path / "one")
+    train(*words, *more, "--checkpoint-dir", parts, "--num-iterations", 9)
+    run = train(*words, *more, "--checkpoint-dir", parts, "--resume", "--to", tmp_path / "two")
+    assert "resumed from" in run.stdout
+    name = "model.safetensors"
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    words.remove("--keep-last")
+    run = train(*words, *more, "--checkpoint-dir", parts, "--resume", check=False)
+    assert "steps in an epoch" in run.stderr
+
+
 def test_killed(tmp_path):
     """Dropout, accumulation, clipping and a schedule: what is resumed after kills ends with the same bits."""
     save_model(transformers.GPT2Config(vocab_size=VOCABULARY, n_embd=24, n_layer=2, n_head=3, n_positions=24), tmp_path / "model")

@@ -104,7 +104,7 @@ TEST(test_digits)
         assert_true(fabs(image[i] - (4 * i / 255.0 - 0.1307) / 0.3081) < 1e-6);
 
     samba_batches batches;
-    need(samba_batches_new(context, &data, 4, &batches));
+    need(samba_batches_new(context, &data, digit_inputs, &batches));
     need(samba_batches_fill(&batches, (const int64_t[]){7, 0, 9}, 3));
     const float *batch = samba_tensor_data(batches.tensors[0]);
     const int64_t *label = samba_tensor_data(batches.tensors[1]);
@@ -443,6 +443,22 @@ TEST(test_source_without_memory)
     assert_int_equal(rmdir(in_folder("small")), 0);
 }
 
+/* The same where the last batch, of two samples, has a graph of its own. */
+TEST(test_last_batch_without_memory)
+{
+    char line[] =
+        "small train --data SAMPLES --threads 1 --json -b 6 --microbatch-size 3 --keep-last --num-epochs 1 --output-folder OUT";
+    source s = {.weighs = false};
+    samba_app app = source_app(&s);
+    command c = command_of(&app, line, samba_app_compile_and_train);
+    c.arguments.data = folder;
+    c.arguments.output_folder = folder;
+    fail_some_allocations(command_scenario, &c, 0, 3, 1);
+    remove(in_folder("small/small.pef"));
+    remove(in_folder("small/small.pef.log"));
+    assert_int_equal(rmdir(in_folder("small")), 0);
+}
+
 /* A PEF that options of the application's own are given with must be of the graph that they make, to the last byte. */
 TEST(test_other_graphs)
 {
@@ -461,11 +477,11 @@ TEST(test_other_graphs)
     samba_app_run run = {context, &c.arguments};
     int count;
     samba_app_input found[SAMBA_APP_MAX_INPUTS];
-    need(samba_app_check(&run, &plan, &count, found));
+    need(samba_app_check(&run, &plan, 0, &count, found));
     numbers[0] = 3;
-    says(samba_app_check(&run, &plan, &count, found));
+    says(samba_app_check(&run, &plan, 0, &count, found));
     numbers[1] = 3;
-    says(samba_app_check(&run, &plan, &count, found));
+    says(samba_app_check(&run, &plan, 0, &count, found));
     samba_plan_free(&plan);
 }
 
@@ -481,4 +497,4 @@ TEST(nothing_is_left)
 
 TEST_MAIN_WITH(counting_begin, counting_end, test_units, test_table, test_words, test_digits, test_bad_digits, test_text,
                test_bad_text, test_text_without_memory, test_commands_without_memory, test_source, test_source_without_memory,
-               test_other_graphs, nothing_is_left, every_message_said)
+               test_last_batch_without_memory, test_other_graphs, nothing_is_left, every_message_said)

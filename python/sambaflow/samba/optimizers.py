@@ -181,7 +181,7 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
                 f"optim{its_numbers[i]}.{name}"
                 if its_numbers is not None
                 else name
-                if len(all_groups) == 1
+                if len(all_groups) == 1 and f"optim{i}.{name}" not in known  # of a PEF of several sizes
                 else f"optim{i}.{name}"
             )
             if full in known:

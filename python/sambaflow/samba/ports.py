@@ -73,6 +73,8 @@ class Ports:
         self._inputs.update((name, self._inputs[of]) for name, of in aliases.items() if of in self._inputs)
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
         self._own = {}  # name of an input -> torch tensor over the device's memory
+        self._sizes = {}  # of a PEF of several sizes: number of a graph -> (its name, inputs, outputs)
+        self._graphs = {}  # (graph_name, what inputs are like) -> number of the graph
 
     def _own_memory(self, port):
         """A torch tensor over the device's memory of an input."""
@@ -83,9 +85,32 @@ class Ports:
             )
         return self._own[port.name]
 
+    def _size_of(self, inputs, graph_name):
+        """(name, inputs, outputs) of the graph that a run of these inputs runs, one size of several."""
+        device, named = self._device, [(name_of(x, "an input tensor"), x) for x in inputs]
+        key = graph_name, tuple((name, x.dtype, tuple(x.shape)) for name, x in named)
+        number = self._graphs.get(key)
+        if number is None:
+            empties = [
+                Tensor.empty(self._aliases.get(name, name), dtype_name(x.dtype), tuple(x.shape), device.context)
+                for name, x in named
+            ]
+            number = device.graph_for(empties, graph_name)
+            if named:  # without inputs it is the graph that ran last
+                self._graphs[key] = number
+        if number not in self._sizes:
+            inside = {
+                kind: {name: _Port(device, its) for name in device.names(kind) if (its := device.name_in(number, name))}
+                for kind in ("input", "output")
+            }
+            inside["input"].update((name, inside["input"][of]) for name, of in self._aliases.items() if of in inside["input"])
+            self._sizes[number] = device.graph_names[number], inside["input"], inside["output"]
+        return self._sizes[number]
+
     def pin(self, tensors):
         """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input as it is."""
-        ports = [self._inputs.get(x._sn_name) for x in tensors]
+        its_inputs = self._size_of([x for x in tensors if x._sn_name], None)[1] if self._device.is_sized else self._inputs
+        ports = [its_inputs.get(x._sn_name) for x in tensors]
         given = []
         for x, port in zip(tensors, ports):
             if port is None:
@@ -124,10 +149,13 @@ class Ports:
     ):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
         device, addresses, results, kept, shared = self._device, [], [], [], []
+        its_inputs, its_outputs = self._inputs, self._outputs
+        if device.is_sized:
+            graph_name, its_inputs, its_outputs = self._size_of(inputs, graph_name)
         with device._mine():
             if len(inputs) > device._room[0] or len(outputs) > device._room[1]:
                 device._make_room(len(inputs), len(outputs))
-            pointers, ports, i = device._inputs, self._inputs, 0
+            pointers, ports, i = device._inputs, its_inputs, 0
             for x in inputs:
                 port = ports.get(x._sn_name) if x.__class__ is SambaTensor else None
                 held = port and x._held
@@ -142,7 +170,7 @@ class Ports:
                     addresses.append(0)
                     kept.append(tensor)
                 i += 1
-            pointers, ports, i = device._outputs, self._outputs, 0
+            pointers, ports, i = device._outputs, its_outputs, 0
             for x in outputs:
                 name = x._sn_name if x.__class__ is SambaTensor else name_of(x, "an output tensor")
                 port = ports.get(name)

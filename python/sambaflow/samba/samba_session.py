@@ -26,9 +26,10 @@ import weakref
 import torch
 
 from sambaflow import errors, launch
-from sambaflow._core import ffi, lib
+from sambaflow._core import lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees
+from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees, window
+from sambaflow.samba import sizes as sizes_of
 from sambaflow.samba.arguments import (
     DATA_PARALLEL_MODES,
     MAPPINGS,
@@ -52,7 +53,7 @@ from sambaflow.samba.auxiliary import Auxiliary
 from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import check_owned, hyperparameters, set_optimizers
+from sambaflow.samba.optimizers import check_owned, hyperparameters
 from sambaflow.samba.owned import Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.profiler import Profiler
@@ -64,7 +65,6 @@ from sambaflow.samba.starts import tell_starts
 from sambaflow.samba.transfers import Transfers
 from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.sambacollections import OrderedSet
-from sambaflow.words import encoded, path_of, text
 
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
@@ -271,6 +271,8 @@ class SambaSession(Transfers, Auxiliary):
         data_parallel=None,
         graph_names=None,
         graph_transform_hook=None,
+        dims=None,
+        sizes=None,
         **unknown,
     ):
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's,
@@ -285,7 +287,11 @@ class SambaSession(Transfers, Auxiliary):
         `mapping` 'section' cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
         there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one
         section, and refuses where it does not fit. Results are the same, bit by bit. `data_parallel`: gradients become the mean
-        over all replicas that run it, in sections of type REDUCE."""
+        over all replicas that run it, in sections of type REDUCE.
+
+        `dims`, {name: sizes} of the inputs' first dims in order, as {"batch": (32, 11), "length": (64, 128)}, or `sizes`, a list
+        of further example inputs: the PEF has a graph for each size, over the same weights, and a run takes that of its inputs'
+        shapes. Losses and norms are those of exactly these samples, so the last batch of an epoch is one more size."""
         refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
         check_flag("compile", "io_host_memory", io_host_memory)
@@ -304,6 +310,7 @@ class SambaSession(Transfers, Auxiliary):
         )
         file = self._settings.file_to_write("compile", config_dict, output_folder=output_folder, pef_name=pef_name)
         self._settings.check_batch("compile", inputs)
+        examples = sizes_of.examples_of(inputs, dims, sizes)
 
         def write(folder, pef_name):
             return self._compile(
@@ -312,58 +319,20 @@ class SambaSession(Transfers, Auxiliary):
                 optimizers,
                 name,
                 loss_indices,
+                examples,
                 (app_dir, config_dict, pef_metadata),
                 **{**chosen, "output_folder": folder, "pef_name": pef_name},
             )
 
         return written_to(file, write) if file else write(chosen["output_folder"], chosen["pef_name"])
 
-    def _compile(
-        self,
-        model,
-        inputs,
-        optimizers,
-        name,
-        loss_indices,
-        notes,
-        inference,
-        output_folder,
-        pef_name,
-        precision,
-        grad_accumulation_steps,
-        memory_budget,
-        mapping,
-        fast_memory,
-        data_parallel,
-    ):
-        check_mapping("compile", mapping)
-        check_flag("compile", "data_parallel", data_parallel)
+    def _compile(self, model, inputs, optimizers, name, loss_indices, examples, notes, **chosen):
+        check_mapping("compile", chosen["mapping"])
+        check_flag("compile", "data_parallel", chosen["data_parallel"])
         model = module("tracing", model)
-        tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference)
-        if not inference:
-            check_hooks("compile", model)
-            tell_starts(tracer, outputs, loss_indices)
-        options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
-        kept = [
-            encoded(name or type(model).__name__, "compile: name"),
-            path_of(output_folder, "compile: output_folder"),
-            encoded(pef_name or name or type(model).__name__, "compile: pef_name"),
-        ]
-        kept = [ffi.new("char[]", word) for word in kept]
-        options.name, options.output_folder, options.pef_name = kept
-        options.graph = tracer.graph
-        one_of("precision", precision, _PRECISIONS)
-        options.inference, options.precision = inference, _PRECISIONS[precision]
-        options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
-        options.mapping, options.fast_memory = MAPPINGS.index(mapping), fast_memory
-        options.data_parallel = data_parallel
-        if not inference:
-            check_owned("compile", tracer, optimizer_list("compile", optimizers))
-            _kept = set_optimizers(options, tracer, optimizer_list("compile", optimizers))
-        path = ffi.new("char[]", 4096)
-        tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
-        write_notes(text(path), *notes)
-        return text(path)
+        path = sizes_of.compile_model(model, inputs, optimizers, name, loss_indices, examples, **chosen)
+        write_notes(path, *notes)
+        return path
 
     def trace_graph(
         self,
@@ -399,7 +368,9 @@ class SambaSession(Transfers, Auxiliary):
             tell_starts(tracer, outputs, loss_indices)
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
         self._owned.check("trace_graph", tracer, device.tensors)
-        self._compare(device, tracer)
+        own = sizes_of.graph_of(device, inputs)
+        self._compare(device, tracer, own)
+        sizes_of.compare_others(self, device, model, inputs, loss_indices, own)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
         self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
@@ -638,6 +609,12 @@ class SambaSession(Transfers, Auxiliary):
         return self._ports.run(
             inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas
         )
+
+    def run_window(self, batches, output_tensors=(), hyperparam_dict=None):
+        """One step of the optimizer over these batches, inputs as run takes them: as many as grad_accumulation_steps of compile,
+        or fewer, such as the last of an epoch, and of any sizes that the PEF has. Losses have to be means over samples: gradients
+        are those of the mean over all samples of the window. Returns what run returns for each batch."""
+        return window.run_window(self, batches, output_tensors, hyperparam_dict)
 
     # ---- host and device ----
 

@@ -82,6 +82,8 @@ class SambaSession:
         data_parallel: bool | None = None,
         graph_names: None = None,
         graph_transform_hook: None = None,
+        dims: Mapping[str, Sequence[int]] | None = None,
+        sizes: Sequence[Any] | None = None,
     ) -> str: ...
     def trace_graph(
         self,
@@ -109,6 +111,9 @@ class SambaSession:
     def init_multigraph_runtime(self, pef: _Path, transfer_device: bool = True) -> None: ...
     graphs: dict[str, SambaGraph]
     def loaded(self) -> Session: ...
+    def run_window(
+        self, batches: Iterable[_Tensors], output_tensors: _Tensors = (), hyperparam_dict: Mapping[str, float] | None = None
+    ) -> list[tuple[SambaTensor, ...]]: ...
     @overload
     def run(
         self,

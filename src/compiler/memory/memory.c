@@ -168,6 +168,8 @@ samba_status samba_pass_memory(samba_compiler *c)
         tensors[t] = &plan->tensors[t];
     qsort(tensors, (size_t)plan->tensor_count, sizeof(void *), tensor_order);
     for (int32_t t = 0; t < plan->tensor_count; t++) {
+        if (settled[tensors[t]->buffer]) /* another size's, which has the memory too */
+            continue;
         settle(plan, tensors[t]->buffer, &end, part_of(&plan->memory, tensors[t]->kind));
         settled[tensors[t]->buffer] = true;
     }
