@@ -186,12 +186,16 @@ static samba_status byte_level(cutter *c)
         SAMBA_TRY(samba_chars_add(context, spaced, " ", 1));
         SAMBA_TRY(samba_chars_add(context, spaced, c->piece.data, c->piece.size));
         c->piece = samba_chars_view(spaced);
+        c->zero += c->zero > 0;
     }
     for (size_t at = 0; at < c->piece.size;) {
         size_t end = c->step->split ? samba_gpt2_end(c->piece, at) : c->piece.size;
         to->size = 0;
         SAMBA_TRY(samba_bytes_as_chars(context, samba_str_of(c->piece.data + at, end - at), to));
-        SAMBA_TRY(samba_split_text(c->work, c->next, samba_chars_view(to), c->zero > at ? 1 : 0));
+        size_t zero = 0; /* of the characters that stand for its bytes */
+        for (size_t i = at; i < end && i < c->zero; i++)
+            zero += samba_byte_char((uint8_t)c->piece.data[i]) < 0x80 ? 1 : 2;
+        SAMBA_TRY(samba_split_text(c->work, c->next, samba_chars_view(to), zero));
         at = end;
     }
     return SAMBA_OK;

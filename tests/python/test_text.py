@@ -36,12 +36,22 @@ def told_apart(theirs, told):
     return len(set(shown)) == len(shown)
 
 
+def strips_put(told):
+    """Whether a Strip follows a Replace that may put a space where its pattern matches nothing: docs/text.md."""
+    told = json.loads(told)["normalizer"] or {}
+    steps = list(told.get("normalizers", [told]))
+    while any("normalizers" in step for step in steps):
+        steps = [inner for step in steps for inner in step.get("normalizers", [step])]
+    puts = [i for i, step in enumerate(steps) if "Regex" in step.get("pattern", {}) and step["content"] == " "]
+    return any(step.get("type") == "Strip" and puts and puts[0] < i for i, step in enumerate(steps))
+
+
 @pytest.mark.parametrize("number", range(DRAWS))
 def test_drawn(number):
     draw = random.Random(SEED + number)
     told = attempt(trained, draw, CHARSMAP)
     theirs = told and attempt(Theirs.from_str, told)
-    if not theirs or not told_apart(theirs, told):
+    if not theirs or not told_apart(theirs, told) or strips_put(told):
         return
     where = f"SAMBA_TEST_SEED={SEED + number}", settings(told)
     try:
