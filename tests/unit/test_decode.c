@@ -2,9 +2,9 @@
  *
  * Plain tokens (decode_plain.c) and others in turn, drawn by a seed: decoding at once and as a stream gives what the decoder's
  * stages give, to which every token is shown here. Which tokens are plain is what it should be. */
-#include "harness.h"
-
 #include "text/text.h"
+
+#include "harness.h"
 
 #define SEQUENCE(parts) "{'type': 'Sequence', 'decoders': [" parts "]}"
 #define VOCAB                                                                                                                    \
