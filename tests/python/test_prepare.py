@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import h5py
+import pyarrow.parquet as parquet
 import pytest
 from prepare_rules import Preparation, Settings
 from text_library import BUILD
@@ -244,7 +245,6 @@ def test_rules(draw, tokenizers, tmp_path):
 # ---- Parquet ----
 def write_parquet(path, rows, rng):
     """The same rows as columns, of types and in groups that a random number generator takes."""
-    parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -299,7 +299,6 @@ def test_parquet(number, tokenizers, tmp_path):
 
 
 def test_parquet_refused(tokenizers, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
     from sambaflow import errors

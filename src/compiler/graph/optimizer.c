@@ -262,9 +262,7 @@ static samba_ref clipping(samba_graph *g, const samba_compile_options *options, 
         if (node->op != SAMBA_OP_parameter)
             continue;
         const char *name = samba_graph_name_at(g, node->attrs->parameter.name);
-        bool owned = false;
-        for (int k = 0; k < options->optimizer_count; k++)
-            owned = owned || owns(&options->optimizers[k], name);
+        const bool owned = is_taken(options, options->optimizer_count, name);
         samba_ref d = owned ? samba_autodiff_gradient(g, (samba_ref)i) : SAMBA_NONE;
         if (d == SAMBA_NONE)
             continue;
