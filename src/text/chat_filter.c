@@ -87,7 +87,7 @@ FILTER(indent)
     if (self.kind != SAMBA_CHAT_TEXT)
         return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "indent is of a text, and not of %s", samba_chat_type(self));
     if (a[0].kind == SAMBA_CHAT_TEXT)
-        by = a[0].text;
+        SAMBA_TRY(samba_chat_take_text(w, a[0], "width", &by));
     else {
         SAMBA_TRY(samba_chat_take_int(w, a[0], "width", &width));
         for (int64_t i = 0; i < width; i++)
@@ -109,6 +109,7 @@ FILTER(indent)
         SAMBA_TRY(samba_chat_put(w, &b, line.data, line.size));
     }
     *result = samba_chat_taken(&b);
+    result->marked = self.marked;
     return SAMBA_OK;
 }
 
@@ -121,7 +122,9 @@ FILTER(center)
     SAMBA_TRY(samba_chat_shown(w, self, &text));
     samba_chat_value argument = samba_chat_int(width);
     const samba_chat_call call = {.values = &argument, .count = 1};
-    return samba_chat_call_row(w, row, samba_chat_text_of(text), &call, result);
+    SAMBA_TRY(samba_chat_call_row(w, row, samba_chat_text_of(text), &call, result));
+    result->marked = self.kind == SAMBA_CHAT_TEXT && self.marked;
+    return SAMBA_OK;
 }
 
 static samba_status shown(samba_chat_run *w, samba_chat_value self, bool marked, samba_chat_value *result)

@@ -2,13 +2,14 @@
 """Soak of the Python package: soak.py SECONDS [SEED] [ACTIONS]. What programs do all night, in random order for so long: models
 are compiled and traced, trained, evaluated, run in pieces, accumulate gradients, are fed by loaders that are left midway or fail,
 save and load files and checkpoints, train and answer by several graphs, are profiled and reported, made of lazy parameters,
-computed with eagerly, given mistakes, run on threads without torch, and dropped. ACTIONS, if given, ends it after so many.
+computed with eagerly, given mistakes, run on threads without torch, and dropped. ACTIONS, if given, ends it after so many;
+without it there are 20 at least, however long they take.
 
 Ten times or more, at least once a minute, all is dropped, Python's collector runs and the process is looked at. It fails where
   a descriptor or a thread is there that was not when everything had been done once;
-  malloc, by which Python then allocates everything, holds more than it ever did in the warm-up, the first fifth of the time, but
-  for 128 KiB of caches that Python and torch fill and empty as they like, and 32 bytes for each action since: the smallest object
-  of Python, so what is kept each time is found;
+  malloc, by which Python then allocates everything, holds more than it ever did in the warm-up, the first fifth of the time and
+  at least 10 actions, but for 128 KiB of caches that Python and torch fill and empty as they like, and 32 bytes for each action
+  since: the smallest object of Python, so what is kept each time is found;
   resident memory that is no file's has grown by more than that and 1 MiB:
   code that is made for shapes met late, and blocks that lie scattered."""
 
@@ -39,7 +40,7 @@ from sambaflow import errors, runtime
 from sambaflow.samba.graph import FwdGraph, SambaGraph
 from sambaflow.samba.sambaloader import SambaLoader
 
-CACHES, OBJECT, LATE = 128 << 10, 32, 1 << 20
+CACHES, OBJECT, LATE, WARM_UP = 128 << 10, 32, 1 << 20, 10
 
 
 class Dense(torch.nn.Module):
@@ -349,7 +350,7 @@ def soak(seconds, seed, most_actions):
         first, start, often, after, actions, warm = look(), time.monotonic(), min(60, seconds / 10), 0, 0, None
         while True:
             now = time.monotonic() - start
-            end = now >= seconds or actions >= most_actions
+            end = now >= seconds and actions >= 2 * WARM_UP or actions >= most_actions
             if now >= after or end:
                 program.forget()
                 resident, held, descriptors, threads = look()
@@ -360,7 +361,7 @@ def soak(seconds, seed, most_actions):
                     flush=True,
                 )
                 assert (descriptors, threads) == first[2:], f"descriptors and threads were {first[2:]}"
-                if now <= seconds / 5 or warm is None:
+                if now <= seconds / 5 or actions <= WARM_UP or warm is None:
                     warm = max(resident, warm[0] if warm else 0), max(held, warm[1] if warm else 0), actions
                 grown = CACHES + OBJECT * (actions - warm[2])
                 assert held <= warm[1] + grown, (

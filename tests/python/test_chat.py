@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chat templates beside jinja2, set up by transformers: templates of this subset's grammar drawn by a printed seed, over random
 conversations; templates of families, stored and as packages carry them. Texts are equal, and an error of one is an error of the
-other; what the subset has not may be refused by name. SAMBA_TEST_SEED draws the same again, SAMBA_TEST_TEMPLATES how many."""
+other; what the subset has not may be refused by name. SAMBAFLOW_SEED draws the same again, SAMBA_TEST_TEMPLATES how many."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ import pytest
 from chat_library import Refused, Template, Unsupported
 from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
 
-SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
+SEED = int(os.environ.get("SAMBAFLOW_SEED") or random.randrange(1 << 30))
 COUNT = int(os.environ.get("SAMBA_TEST_TEMPLATES", 800))
 WORDS = "Hi there, naïve  ﬁne\nline two\n\n 世界 👍🏽 ΑΣ ß İ <|im_end|> </think> <think> x=1 'q' \"d\" \\n {{ }} \t end"
 WORDS = WORDS.split(" ") + [""]
@@ -142,7 +142,11 @@ class Grammar:
             lambda: f"({self.listed(depth - 1)} | join({self.pick('', self.text())}))",
             lambda: f"({self.expression(depth - 1)} | tojson{self.pick('', '(indent=2)', '(indent=4, sort_keys=true)')})",
             lambda: f"({inner} if {self.condition(depth - 1)} else {self.textual(depth - 1)})",
-            lambda: f"{inner}.center(9)",
+            lambda: f"({inner} | {self.pick('e', 'safe')})",
+            lambda: f"({inner} | center({self.pick('', '9', '40')}))",
+            lambda: f"{inner}.{self.pick('center(9)', 'swapcase()', 'zfill(9)', 'expandtabs()', 'casefold()')}",
+            lambda: f"({inner} * {self.pick('0', '2')})",
+            lambda: f"({inner} | indent({self.textual(depth - 1)}, first=true))",
             lambda: f"{inner}.{self.pick('partition', 'rpartition')}({self.text()})[{self.pick('0', '1', '2')}]",
             lambda: f"{inner}.{self.pick('split', 'rsplit')}({self.text()}, 1)[-1]",
         )()
@@ -372,7 +376,7 @@ def test_random_templates():
             given["tools"] = [tool(draw) for _ in range(draw.randint(0, 2))]
         if draw.random() < 0.7:
             given["data"] = {"a": value(draw), "b": value(draw, 1)}
-        had += compare(text, messages, f"SAMBA_TEST_SEED={SEED}, template {i}", **given)
+        had += compare(text, messages, f"SAMBAFLOW_SEED={SEED}, template {i}", **given)
         texts += theirs(text, messages, **given)[0] is not None
     print(f"{had} of {COUNT} compared; {texts} have a text")
     assert had > COUNT * 0.7 and texts > COUNT * 0.1
@@ -401,5 +405,5 @@ def test_family(path):
         if draw.random() < 0.5:
             given["tools"] = [tool(draw) for _ in range(draw.randint(0, 2))]
         spans = re.search(r"{%-?\s*generation", text) is not None
-        had += compare(text, messages, f"SAMBA_TEST_SEED={SEED}, {path.name}, conversation {i}", spans=spans, **given)
+        had += compare(text, messages, f"SAMBAFLOW_SEED={SEED}, {path.name}, conversation {i}", spans=spans, **given)
     assert had > 8, f"only {had} of 20 conversations are rendered"

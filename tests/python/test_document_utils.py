@@ -162,7 +162,7 @@ def test_several_optimizers(tmp_path):
     trace_graph(model, inputs, make(model, (0.3, 0.4)), pef=pef)
     found = samba.session.loaded().hyperparameters
     assert (found["optim0.lr"], found["optim1.lr"], found["optim0.beta2"]) == (0.3, 0.4, 0.999)
-    with pytest.raises(RuntimeError, match="'0.weight' is AdamW with lr 0.3"):
+    with pytest.raises(RuntimeError, match="'0.weight' is AdamW and none is that of '1.weight'"):
         trace_graph(model, inputs, make(model, (0.3, 0.4))[0], pef=pef)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sambaflow prepare` beside the rules written once more (prepare_rules.py): random files and settings give the same arrays. More
-of them with PREPARE_DRAWS=500; SAMBA_TEST_SEED draws the same again. Also what is refused, a preparation that is killed and goes
+of them with PREPARE_DRAWS=500; SAMBAFLOW_SEED draws the same again. Also what is refused, a preparation that is killed and goes
 on, and its memory."""
 
 import json
@@ -20,7 +20,7 @@ from text_library import BUILD
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers.utils.chat_template_utils import render_jinja_template
 
-SEED = int(os.environ.get("SAMBA_TEST_SEED", random.randrange(1 << 30)))
+SEED = int(os.environ.get("SAMBAFLOW_SEED") or random.randrange(1 << 30))
 DRAWS = int(os.environ.get("PREPARE_DRAWS", 60))
 PROGRAM = os.path.join(BUILD, "sambaflow")
 if not os.path.exists(os.path.join(BUILD, "libsambaflow-hdf5.so")):
@@ -227,7 +227,7 @@ def tokenizers(tmp_path_factory):
 
 @pytest.mark.parametrize("draw", range(DRAWS))
 def test_rules(draw, tokenizers, tmp_path):
-    print(f"SAMBA_TEST_SEED={SEED} draw {draw}")
+    print(f"SAMBAFLOW_SEED={SEED} draw {draw}")
     rng = random.Random(SEED * 1000003 + draw)
     kind = rng.choice(list(tokenizers))
     folder, (encode, bos, eos, pad, chat) = tokenizers[kind]
@@ -266,7 +266,7 @@ def test_parquet(number, tokenizers, tmp_path):
     from sambaflow.prepare import prepare as prepare_python
 
     rng = random.Random(SEED + number)
-    print(f"SAMBA_TEST_SEED={SEED + number}")
+    print(f"SAMBAFLOW_SEED={SEED + number}")
     prompt, completion = rng.choice([("prompt", "completion"), ("question", "the.answer")])
     kinds = [["completion"], ["prompt", "completion"], ["text"], ["messages"], ["prompt", "completion", "text", "messages"]]
     members, rows = rng.choice(kinds), []
@@ -398,7 +398,7 @@ HOW = ["--max-seq-length", "512", "--num-dev-splits", "1", "--num-training-split
 def test_killed(large, tokenizers, tmp_path):
     """Killed at random moments until it gets through: the files of one that nobody killed, and no others before."""
     rng = random.Random(SEED)
-    print(f"SAMBA_TEST_SEED={SEED}")
+    print(f"SAMBAFLOW_SEED={SEED}")
     tokenizer, kills = tokenizers["gpt2"][0], int(os.environ.get("PREPARE_KILLS", 5))
     start = time.time()
     prepare(large, tokenizer, tmp_path / "whole", *HOW)

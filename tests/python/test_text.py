@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokenizers beside `tokenizers`, which trains those that text_draw.py draws: ids and texts are equal, and so is what the parts
-of a stream are together. SAMBA_TEST_SEED draws others, TEXT_DRAWS=5000 many."""
+of a stream are together. SAMBAFLOW_SEED draws others, TEXT_DRAWS=5000 many."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tokenizers import models, trainers
 from tokenizers import pre_tokenizers as P
 
 # One draw in some hundreds keeps `tokenizers` busy without end (100000 + 1317, 200000 + 26), so the seed is the same each time.
-SEED = int(os.environ.get("SAMBA_TEST_SEED", "20261129"))
+SEED = int(os.environ.get("SAMBAFLOW_SEED") or 20261129)
 DRAWS = int(os.environ.get("TEXT_DRAWS", 60))
 CHARSMAP = charsmap()
 
@@ -54,7 +54,7 @@ def test_drawn(number):
     theirs = told and attempt(Theirs.from_str, told)
     if not theirs or not told_apart(theirs, told) or strips_put(told):
         return
-    where = f"SAMBA_TEST_SEED={SEED + number}", settings(told)
+    where = f"SAMBAFLOW_SEED={SEED + number}", settings(told)
     try:
         ours = Tokenizer(told)
     except Refused as refused:  # `tokenizers` has no template for more than two encodings
