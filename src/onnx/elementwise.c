@@ -313,15 +313,28 @@ void samba_onnx_clip(samba_onnx_node *node)
 
 /* ---- casts ---- */
 
+/* The lowest bits of numbers without their fractions, as ONNX casts to its integers of 4 and 2 bits, which bytes hold here. */
+static samba_value keep_bits(samba_onnx_node *node, samba_value a, int bits, bool is_signed)
+{
+    const samba_value mask = samba_integer(node->graph, (1 << bits) - 1);
+    const samba_value whole = samba_cast(a, SAMBA_INT64);
+    const samba_value low = samba_bitwise_and(whole, mask);
+    const samba_value sign = samba_integer(node->graph, 1 << (bits - 1));
+    if (!is_signed)
+        return low;
+    const samba_value flipped = samba_bitwise_xor(low, sign);
+    return samba_sub(flipped, sign);
+}
+
 static samba_value cast_to(samba_onnx_node *node, samba_value a, int32_t type)
 {
     samba_dtype dtype = samba_onnx_dtype(type);
     if (dtype == SAMBA_DTYPE_COUNT)
         return onnx_refused(node, "%s is no dtype that SambaFlow has", samba_onnx_type_name(type));
-    if (type == T(UINT4) || type == T(INT4) || type == T(UINT2) || type == T(INT2))
-        return onnx_refused(node, "casts to %s are not supported", samba_onnx_type_name(type));
     if (type == T(UINT16) || type == T(UINT32))
         return wrap(node, samba_cast(a, SAMBA_INT64), type);
+    if (type == T(UINT4) || type == T(INT4) || type == T(UINT2) || type == T(INT2))
+        a = keep_bits(node, a, type == T(UINT4) || type == T(INT4) ? 4 : 2, type == T(INT4) || type == T(INT2));
     return samba_cast(a, dtype);
 }
 
