@@ -102,7 +102,6 @@ def reason_of(why):
         ("there is no such operator", "operators newer than version 23, and previews"),
         ("float8", "floats of 8, 6 and 4 bits"),
         ("float4", "floats of 8, 6 and 4 bits"),
-        ("casts to", "casts to integers of 4 and 2 bits"),
         ("object", "texts"),
         ("text", "texts"),
         ("n-grams", "texts"),

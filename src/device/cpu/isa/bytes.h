@@ -29,6 +29,41 @@ INLINE floats load_i8(const int8_t *p)
 #endif
 }
 
+/* The nearest whole numbers, halves to the even one. */
+INLINE ints rounded_ints(floats v)
+{
+#if defined(__AVX512F__)
+    return (ints)_mm512_cvtps_epi32((__m512)v);
+#elif defined(__AVX2__)
+    return (ints)_mm256_cvtps_epi32((__m256)v);
+#elif defined(SAMBA_NEON)
+    return (ints)vcvtnq_s32_f32((float32x4_t)v);
+#else
+    ints n;
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        n[i] = (int32_t)__builtin_rintf(v[i]);
+    return n;
+#endif
+}
+
+/* ---- words of 16 bytes, whatever a vector has ---- */
+
+typedef uint32_t quarter_words __attribute__((vector_size(16)));
+typedef uint8_t quarter_bytes __attribute__((vector_size(16)));
+
+/* The lowest bytes of four words, then their second ones, the third, the highest. */
+INLINE quarter_words bytes_apart(const uint32_t *p)
+{
+    quarter_bytes v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return (quarter_words)__builtin_shufflevector(v, v, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+}
+
+#define LOW_PAIRS(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5) /* a0 b0 a1 b1 */
+#define HIGH_PAIRS(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define FIRST_PAIR(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define SECOND_PAIR(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+
 /* ---- products of bytes ---- */
 
 typedef int8_t whole_bytes __attribute__((vector_size(VECTOR_BYTES))); /* of a vector */

@@ -108,33 +108,52 @@ STORED_DOTS(dots_i8, int8_t, load_i8, load_part_i8, SCALE_ROW)
 static int64_t blocks_of(int64_t k) { return (k / GROUP + GROUPS - 1) / GROUPS; }
 static int64_t arranged(int64_t k) { return blocks_of(k) * (int64_t)(sizeof(arranged_block) / sizeof(float)); }
 
-/* Group `at` of a block. A greatest element that is not finite makes every product NaN. Loops that the compiler vectorizes. */
+/* Bytes of 16 words: the lowest of each, the second, the third. */
+INLINE void part_bytes(const uint32_t words_[BYTES], int8_t *to[DIGITS])
+{
+    quarter_words q[4];
+    UNROLL for (int i = 0; i < 4; i++)
+        q[i] = bytes_apart(words_ + 4 * i);
+    const quarter_words low[2] = {LOW_PAIRS(q[0], q[1]), LOW_PAIRS(q[2], q[3])},
+                        third[2] = {HIGH_PAIRS(q[0], q[1]), HIGH_PAIRS(q[2], q[3])};
+    const quarter_words bytes[DIGITS] = {FIRST_PAIR(low[0], low[1]), SECOND_PAIR(low[0], low[1]), FIRST_PAIR(third[0], third[1])};
+    UNROLL for (int d = 0; d < DIGITS; d++)
+        __builtin_memcpy(to[d], &bytes[d], sizeof bytes[d]);
+}
+
+/* Group `at` of a block. A greatest element that is not finite makes every product NaN. */
 static void arrange_group(const float *x, int at, arranged_block *block)
 {
-    uint32_t bits[GROUP], most = 0;
-    int32_t n[GROUP], sum = 0;
+    enum { VECTORS = GROUP / LANES };
+    uint32_t most = 0, sizes[LANES], all[GROUP];
+    int32_t sum = 0, sums[LANES];
     float greatest;
-    __builtin_memcpy(bits, x, sizeof bits);
-    for (int e = 0; e < GROUP; e++) { /* of sizes, bits have the order of numbers, and NaN is the greatest */
-        const uint32_t size = bits[e] & 0x7fffffffu;
-        most = size > most ? size : most;
+    words size = {0};
+    ints n_sum = {0};
+    UNROLL for (int i = 0; i < VECTORS; i++) { /* of sizes, bits have the order of numbers, and NaN is the greatest */
+        const words here = (words)load_f32(x + i * LANES) & 0x7fffffffu;
+        size = select_words((ints)here > (ints)size, here, size);
     }
+    __builtin_memcpy(sizes, &size, sizeof sizes);
+    for (int i = 0; i < LANES; i++)
+        most = sizes[i] > most ? sizes[i] : most;
     __builtin_memcpy(&greatest, &most, sizeof greatest);
     const bool finite = greatest < __builtin_inff(), some = finite && greatest > 1e-30f;
     const float factor = some ? GREATEST / greatest : 0;
-    for (int e = 0; e < GROUP; e++)
-        n[e] = some ? (int32_t)__builtin_rintf(x[e] * factor) : 0;
-    for (int e = 0; e < GROUP; e++)
-        sum += n[e];
-    for (int d = 0; d < DIGITS; d++)
-        for (int half = 0; half < 2; half++) {
-            int8_t *to = block->digits[d][half] + at * BYTES;
-            for (int e = 0; e < BYTES; e++) {
-                const int32_t all = n[half * BYTES + e], rest = (all + 128) >> 8; /* all = 256 rest + a digit from -128 on */
-                to[e] = (int8_t)(d == DIGITS - 1 ? all : all - 256 * rest);
-                n[half * BYTES + e] = rest;
-            }
-        }
+    UNROLL for (int i = 0; i < VECTORS; i++) {
+        const ints n = rounded_ints(load_f32(x + i * LANES) * factor) & (some ? -1 : 0);
+        const ints second = (n + 128) >> 8, third = (second + 128) >> 8; /* n = 256 second + a digit from -128 on */
+        const words digits = ((words)n & 255) | ((words)second & 255) << 8 | ((words)third & 255) << 16;
+        n_sum += n;
+        __builtin_memcpy(all + i * LANES, &digits, sizeof digits);
+    }
+    __builtin_memcpy(sums, &n_sum, sizeof sums);
+    for (int i = 0; i < LANES; i++)
+        sum += sums[i];
+    for (int half = 0; half < 2; half++)
+        part_bytes(all + half * BYTES,
+                   (int8_t *[DIGITS]){block->digits[0][half] + at * BYTES, block->digits[1][half] + at * BYTES,
+                                      block->digits[2][half] + at * BYTES});
     for (int lane = 0; lane < WORDS; lane++) {
         block->less[at * WORDS + lane] = lane == 0 ? 8 * sum : 0;
         block->unit[at * WORDS + lane] = finite ? greatest / GREATEST : __builtin_nanf("");
@@ -157,57 +176,73 @@ INLINE whole_bytes load_digits(const int8_t *p)
     return v;
 }
 
-/* A vector of groups with as many rows of x. */
-INLINE void add_block(const int m, words v, floats scale, const float *x, int64_t x_ld, floats *sums)
+/* A vector of groups of each row of W, with as many rows of x. */
+INLINE void add_block(const int rows, const int m, const words *v, const floats *scale, const float *x, int64_t x_ld,
+                      floats (*sums)[MOST])
 {
     const words mask = (words){0} + 0x0f0f0f0fu;
-    const whole_bytes low = (whole_bytes)(v & mask), high = (whole_bytes)(v >> 4 & mask);
     UNROLL for (int i = 0; i < m; i++) {
         const arranged_block *block = (const arranged_block *)(const void *)(x + i * x_ld);
-        ints sum = {0}, less;
-        UNROLL for (int d = DIGITS - 1; d >= 0; d--)
-            sum = (sum << 8) + add_pairs(multiply_bytes(low, load_digits(block->digits[d][0])) +
-                                         multiply_bytes(high, load_digits(block->digits[d][1])));
-        __builtin_memcpy(&less, block->less, sizeof less);
-        const floats part = __builtin_convertvector(sum - less, floats);
-        sums[i] = fused_floats(scale * load_f32(block->unit), part, sums[i]);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const whole_bytes low = (whole_bytes)(v[r] & mask), high = (whole_bytes)(v[r] >> 4 & mask);
+            ints sum = {0}, less;
+            UNROLL for (int d = DIGITS - 1; d >= 0; d--)
+                sum = (sum << 8) + add_pairs(multiply_bytes(low, load_digits(block->digits[d][0])) +
+                                             multiply_bytes(high, load_digits(block->digits[d][1])));
+            __builtin_memcpy(&less, block->less, sizeof less);
+            const floats part = __builtin_convertvector(sum - less, floats);
+            sums[r][i] = fused_floats(scale[r] * load_f32(block->unit), part, sums[r][i]);
+        }
     }
 }
 
-/* One row: two at once would share loads of x, and have no registers for them. What comes later in memory is asked for. */
-INLINE void some_dots_i4(const int m, const samba_stored_rows *some, int64_t row, int64_t first)
+/* Rows of W that lie one after the other, two at once for one row of x: they share its loads, and the processor computes one's
+ * total beside the other's. What comes later in memory is asked for. */
+INLINE void some_dots_i4(const int rows, const int m, const samba_stored_rows *some, int64_t row, int64_t first)
 {
-    const uint8_t *w = (const uint8_t *)some->rows + row * some->ld;
+    const int64_t groups = some->k / GROUP, ld = some->ld;
+    const uint8_t *w = (const uint8_t *)some->rows + row * ld;
     const float *x = (const float *)some->x + first * some->x_ld;
-    const int64_t x_ld = some->x_ld, bytes = some->k / GROUP * BYTES;
-    const uint16_t *scales = (const uint16_t *)some->scales + row * (some->k / GROUP);
-    floats sums[MOST] = {{0}};
+    const int64_t x_ld = some->x_ld, bytes = groups * BYTES;
+    const uint16_t *scales = (const uint16_t *)some->scales + row * groups;
+    floats sums[FAR][MOST] = {{{0}}}, scale[FAR];
+    words v[FAR] = {{0}};
     int64_t at = 0;
     for (; at + VECTOR_BYTES <= bytes; at += VECTOR_BYTES, x += sizeof(arranged_block) / sizeof(float), scales += GROUPS) {
-        words v;
-        __builtin_memcpy(&v, w + at, sizeof v);
-        if (first == 0)
-            __builtin_prefetch(w + at + AHEAD, 0, 1);
-        add_block(m, v, spread_float16(scales, GROUPS), x, x_ld, sums);
+        UNROLL for (int r = 0; r < rows; r++) {
+            __builtin_memcpy(&v[r], w + r * ld + at, sizeof v[r]);
+            if (first == 0)
+                __builtin_prefetch(w + r * ld + at + AHEAD, 0, 1);
+            scale[r] = spread_float16(scales + r * groups, GROUPS);
+        }
+        add_block(rows, m, v, scale, x, x_ld, sums);
     }
     if (at < bytes) {
-        words v = {0};
-        __builtin_memcpy(&v, w + at, (size_t)(bytes - at));
-        add_block(m, v, spread_float16(scales, (int)((bytes - at) / BYTES)), x, x_ld, sums);
+        UNROLL for (int r = 0; r < rows; r++) {
+            v[r] = (words){0};
+            __builtin_memcpy(&v[r], w + r * ld + at, (size_t)(bytes - at));
+            scale[r] = spread_float16(scales + r * groups, (int)((bytes - at) / BYTES));
+        }
+        add_block(rows, m, v, scale, x, x_ld, sums);
     }
-    UNROLL for (int i = 0; i < m; i++)
-        some->y[(first + i) * some->y_ld + row] = total(sums[i]);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL
+        for (int i = 0; i < m; i++)
+            some->y[(first + i) * some->y_ld + row + r] = total(sums[r][i]);
 }
 
 static void dots_i4(const samba_stored_rows *some)
 {
-    for (int64_t row = 0; row < some->count; row++)
+    int64_t row = 0;
+    if (some->m == 1)
+        for (; row + FAR <= some->count; row += FAR)
+            some_dots_i4(FAR, 1, some, row, 0);
+    for (; row < some->count; row++)
         for (int64_t i = 0; i < some->m; i += MOST)
             switch (some->m - i) {
-            case 1: some_dots_i4(1, some, row, i); break;
-            case 2: some_dots_i4(2, some, row, i); break;
-            case 3: some_dots_i4(3, some, row, i); break;
-            default: some_dots_i4(MOST, some, row, i); break;
+            case 1: some_dots_i4(1, 1, some, row, i); break;
+            case 2: some_dots_i4(1, 2, some, row, i); break;
+            case 3: some_dots_i4(1, 3, some, row, i); break;
+            default: some_dots_i4(1, MOST, some, row, i); break;
             }
 }
 
