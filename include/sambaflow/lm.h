@@ -123,7 +123,7 @@ typedef struct samba_generator_options {
     const struct samba_lm_adapter
         *adapter; /* beside the weights, whatever their base; read while the generator is made. NULL: none */
 } samba_generator_options;
-SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 128 */
+SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 512 */
 
 /* Compiles the model's steps and takes the folder's weights. The model must outlive the generator. Errors: those of compiling
  * and loading; ARGUMENT, for a capacity that the model's positions do not reach. */

@@ -139,7 +139,7 @@ static const samba_option_row rows[] = {
     {.commands = ALL,
      .name = "chunk",
      .value = "N",
-     .help = "Tokens of a prompt that are taken at once (128)",
+     .help = "Tokens of a prompt that are taken at once (512; of a server 128)",
      INTEGER_AT(chunk, 1, 4096)},
     {.commands = ALL,
      .name = "base",
@@ -272,7 +272,7 @@ void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *wo
     argv[0] = facts_of(command)->name;
     *words = (samba_lm_words){.command = command,
                               .max_new_tokens = 128,
-                              .chunk = 128,
+                              .chunk = command == SAMBA_LM_SERVE ? 128 : 512,
                               .top_p = 1,
                               .repetition_penalty = 1,
                               .host = "127.0.0.1",

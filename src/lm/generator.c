@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sequences that grow. A generator has graphs of one step for a few lengths, which share weights and cache (step.c), and for each
- * sequence its tokens and how many of them the cache has. Running takes what is new by the longest graph that it fills well, all
- * sequences at once: one that has less, or nothing, gives tokens that do not count. Where those would be most of a long graph's,
- * it runs for one sequence alone, as prompts come one by one.
+ * sequence its tokens and how many of them the cache has. Running takes what is new by the graph that has least time for each of
+ * these, all sequences at once: one that has less, or nothing, gives tokens that do not count. Where those would be most of a
+ * long graph's, it runs for one sequence alone, as prompts come one by one.
  *
  * The generator owns session, tensors and tokens; the model is the caller's. */
 #include "base/null.h"
@@ -17,10 +17,11 @@ enum {
     MOST_SEQUENCES = 1024,
     MOST_CHUNK = 4096,
     MOST_CAPACITY = 4096, /* where nobody says another */
-    LENGTHS = 3,
-    SHORT = 16, /* tokens: so many together take little longer than one, whose time is that of reading the weights */
-    FILLED = 4, /* a graph is run where at least a part of this of its tokens counts */
-    SHARED = 2  /* and for all sequences, where a part of this of theirs does */
+    LENGTHS = 4,
+    READING = 32, /* tokens that are computed in about the time that a graph of several takes for reading the weights */
+    SHORT = 16,   /* tokens: so many together take little longer than one */
+    MIDDLE = 128, /* tokens that have most of a longer graph's speed, for what remains of a prompt */
+    SHARED = 2    /* and for all sequences, where a part of this of theirs does */
 };
 
 typedef struct sequence {
@@ -57,7 +58,7 @@ struct samba_generator {
 
 samba_generator_options samba_generator_defaults(void)
 {
-    return (samba_generator_options){.struct_size = sizeof(samba_generator_options), .sequences = 1, .chunk = 128};
+    return (samba_generator_options){.struct_size = sizeof(samba_generator_options), .sequences = 1, .chunk = 512};
 }
 
 /* ---- making: graphs ---- */
@@ -226,6 +227,8 @@ static samba_status make_room(samba_generator *g)
         SAMBA_TRY(make_own(g));
     if (g->options.chunk > 1)
         SAMBA_TRY(add_step(g, g->options.chunk));
+    if (g->options.chunk >= 2 * MIDDLE)
+        SAMBA_TRY(add_step(g, MIDDLE));
     if (g->options.chunk >= 2 * SHORT)
         SAMBA_TRY(add_step(g, SHORT));
     return add_step(g, 1);
@@ -393,7 +396,11 @@ samba_status samba_generator_truncate(samba_generator *g, int64_t index, int64_t
 static int64_t left(const sequence *s) { return s->count - s->cached; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The graph for the sequence that has most to run: of all sequences, or where the others have little of it alone. */
+/* In times of a token. */
+static int64_t time_of(const lm_step *step) { return READING + step->length; }
+
+/* The graph that takes least time for each token that counts, for the sequence that has most to run: of all sequences, or of one
+ * where the others have little to run. */
 static const lm_step *choose(const samba_generator *g, int64_t *longest)
 {
     int64_t most = 0, counted = 0;
@@ -405,8 +412,9 @@ static const lm_step *choose(const samba_generator *g, int64_t *longest)
     if (most == 0)
         return NULL;
     int at = 0;
-    while (at + 1 < g->step_count && (most == 1 || most * FILLED <= g->steps[at].length))
-        at++;
+    for (int i = 1; i < g->step_count; i++)
+        if (time_of(&g->steps[i]) * least(most, g->steps[at].length) < time_of(&g->steps[at]) * least(most, g->steps[i].length))
+            at = i;
     for (int64_t i = 0; i < g->options.sequences; i++)
         counted += least(left(&g->sequences[i]), g->steps[at].length);
     const bool alone = at < g->alone_count && counted * SHARED < g->options.sequences * g->steps[at].length;
