@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generating, batch 1: folders with random models of GPT-2's and SmolLM's shape, `sambaflow lm generate` on them with weights of
 every base, and how many of the bytes that a token must read it read a second, as a part of what memory gives (`bench/peak`,
-measured just before); the greatest memory of the process beside those bytes and the cache; a prompt of many tokens; a draft of a
+measured just before); the greatest memory of the process beside those bytes and the cache; a prompt of 512 tokens and its share of the FMA peak; a draft of a
 few layers, whose tokens are never accepted but where it drafts for itself; and peers: transformers' generate, and llama.cpp where
 Python has its package.
 
@@ -112,7 +112,7 @@ def write_model(folder, name):
 BASES = ("float32", "bfloat16", "int8", "int4")
 
 
-def bytes_of(folder, base):
+def bytes_of(folder, base, head=True):
     """Bytes of weights that a token reads: linear layers inside by the base, the head as int8 with int4 too."""
     from safetensors import safe_open
 
@@ -124,6 +124,8 @@ def bytes_of(folder, base):
             if name.endswith("wpe.weight"):
                 continue
             inside = len(shape) == 2 and (".layers." in name or ".h." in name)
+            if not inside and not head:
+                continue
             if base == "float32" or len(shape) < 2:
                 total += 4 * count
             elif base == "bfloat16":
@@ -143,11 +145,19 @@ def cache_bytes(name, tokens):
     return 2 * 4 * c["num_hidden_layers"] * c["hidden_size"] // c["num_attention_heads"] * c["num_key_value_heads"] * tokens
 
 
-def peak(arguments):
+def peak(arguments, what="read_gbytes"):
     done = subprocess.run(
         [arguments.build / "bench" / "peak", str(arguments.threads)], capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)["read_gbytes"] * 1e9
+    return json.loads(done.stdout)[what] * 1e9
+
+
+def prompt_flops(folder, name, tokens):
+    """Of linear layers for every token, of attention up to each, and of the head for the last one."""
+    c = MODELS[name]
+    inside = bytes_of(folder, "float32", head=False) / 4
+    layers, width = (c["n_layer"], c["n_embd"]) if name == "gpt2" else (c["num_hidden_layers"], c["hidden_size"])
+    return 2 * inside * tokens + 2 * layers * width * tokens * (tokens + 1) + 2 * width * c["vocab_size"]
 
 
 def ids(count):
@@ -185,15 +195,24 @@ def ours(arguments, folder, name, base):
         best = max(best, rate)
         share = max(share, rate * read / memory_rate)
         memory = max(memory, told["memory"])
-    many = max(
-        512 / generate(arguments, folder, "--base", base, "--capacity", "640", prompt=512, tokens=1)["prompt_seconds"]
-        for _ in range(arguments.repeat)
-    )
+    many = mfu = 0
+    for _ in range(arguments.repeat):
+        peak_flops = peak(arguments, "fp32_gflops")
+        told = generate(arguments, folder, "--base", base, "--capacity", "640", prompt=512, tokens=1)
+        many = max(many, 512 / told["prompt_seconds"])
+        mfu = max(mfu, prompt_flops(folder, name, 512) / told["prompt_seconds"] / peak_flops)
     print(
         f"{name} {base}: {best:.1f} tokens a second, {best * read / 1e9:.2f} GB a second, {100 * share:.0f} % of memory's; "
-        f"a prompt of 512: {many:.0f} a second; {memory / 1e6:.0f} MB of {read / 1e6:.0f} MB that a token reads"
+        f"a prompt of 512: {many:.0f} a second, {100 * mfu:.0f} % MFU; {memory / 1e6:.0f} MB of {read / 1e6:.0f} MB that a token reads"
     )
-    return {"tokens_per_second": best, "bytes": read, "share": share, "prompt_per_second": many, "memory": memory}
+    return {
+        "tokens_per_second": best,
+        "bytes": read,
+        "share": share,
+        "prompt_per_second": many,
+        "prompt_mfu": mfu,
+        "memory": memory,
+    }
 
 
 def small_of(folder, name):
