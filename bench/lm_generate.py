@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generating, batch 1: folders with random models of GPT-2's and SmolLM's shape, `sambaflow lm generate` on them with weights of
 every base, and how many of the bytes that a token must read it read a second, as a part of what memory gives (`bench/peak`,
-measured just before); the greatest memory of the process beside those bytes and the cache; a prompt of 512 tokens and its share of the FMA peak; a draft of a
-few layers, whose tokens are never accepted but where it drafts for itself; and peers: transformers' generate, and llama.cpp where
-Python has its package.
+measured just before); the greatest memory of the process beside those bytes and the cache; a prompt of 512 tokens and its share
+of the FMA peak; a draft of a few layers, whose tokens are never accepted but where it drafts for itself; and peers: transformers'
+generate, and llama.cpp where Python has its package.
 
     bench/lm_generate.py --build build [--model gpt2|smollm] [--base int8] [--tokens 64] [--prompt 16] [--threads 2]
                          [--keep FOLDER] [--no-peers] [--json FILE]
@@ -203,7 +203,8 @@ def ours(arguments, folder, name, base):
         mfu = max(mfu, prompt_flops(folder, name, 512) / told["prompt_seconds"] / peak_flops)
     print(
         f"{name} {base}: {best:.1f} tokens a second, {best * read / 1e9:.2f} GB a second, {100 * share:.0f} % of memory's; "
-        f"a prompt of 512: {many:.0f} a second, {100 * mfu:.0f} % MFU; {memory / 1e6:.0f} MB of {read / 1e6:.0f} MB that a token reads"
+        f"a prompt of 512: {many:.0f} a second, {100 * mfu:.0f} % MFU; "
+        f"{memory / 1e6:.0f} MB of {read / 1e6:.0f} MB that a token reads"
     )
     return {
         "tokens_per_second": best,
