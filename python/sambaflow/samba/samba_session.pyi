@@ -127,7 +127,7 @@ class SambaSession:
         run_until_call_id: int | None = None,
         run_from_call_id: int | None = None,
         data_parallel_mode: str = "normal",
-        train: bool = True,
+        train: bool | None = None,
         grad_of_outputs: Mapping[str, torch.Tensor] | _Tensors = None,
         graph_name: str | None = None,
     ) -> tuple[SambaTensor, ...]: ...
@@ -145,10 +145,11 @@ class SambaSession:
         run_until_call_id: int | None = None,
         run_from_call_id: int | None = None,
         data_parallel_mode: str = "normal",
-        train: bool = True,
+        train: bool | None = None,
         grad_of_outputs: Mapping[str, torch.Tensor] | _Tensors = None,
         graph_name: str | None = None,
     ) -> tuple[SambaTensor, ...]: ...
+    def trains(self, train: bool | None = None, graph_name: str | None = None) -> bool: ...
     def has(self, name: str) -> bool: ...
     def start_of(self, output: str) -> float: ...
     def to_onnx(self, path: str | bytes | os.PathLike[str], opset: int = 0, graph_name: str | None = None) -> None: ...
