@@ -55,15 +55,12 @@ class Modes:
         self._told = False
 
     def of_run(self, train):
-        """Whether a run trains that was told `train`; None: as the model stands."""
-        if train is None:
+        """Whether a run trains that was told `train`: True, as the model stands."""
+        if train == 1:
             now = self._now()
             return True if now == self._stood and not self._inference else self._choose(now)
-        if train in (True, False):
-            if train:
-                self._insist()
-            elif not self._stock and not self._told:
-                self._tell_own()
+        if train == 0 and not self._stock and not self._told:
+            self._tell_own()
         return train
 
     def _now(self):
@@ -88,19 +85,6 @@ class Modes:
                 stacklevel=6,
             )
         return found
-
-    def _insist(self):
-        """train=True: a model that stands in eval() as a whole trains all the same, one of which a part was switched does not."""
-        if self._inference:
-            if self._trained:
-                raise errors.StateError(
-                    f"run: train=True, and {self._call} was compiled for inference: {self._first()} cannot train there; leave "
-                    "train out, or compile it for training"
-                )
-            return
-        now = self._now()
-        if now != self._stood and any(now):
-            self._choose(now)
 
     def _decide(self, now):
         if now == self._stood:
@@ -189,7 +173,7 @@ class Modes:
 def chosen(table, train, graph_name):
     """Whether a run of that graph trains; `table` has the Modes of graphs by their names."""
     found = table.get(graph_name)
-    return found.of_run(train) if found is not None else train is None or train
+    return found.of_run(train) if found is not None else train
 
 
 def of_graph(device, number, call, model, tracer, *trace, **keywords):

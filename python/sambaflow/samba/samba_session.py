@@ -567,7 +567,7 @@ class SambaSession(Transfers, Auxiliary):
         run_until_call_id=None,
         run_from_call_id=None,
         data_parallel_mode="normal",
-        train=None,
+        train=True,
         grad_of_outputs=None,
         graph_name=None,
     ):
@@ -578,9 +578,9 @@ class SambaSession(Transfers, Auxiliary):
         after the other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the
         order of the outputs, and stays, as do hyperparameters. Wrong arguments change nothing.
 
-        `train` None: as the model stands, in train() or eval(). With False every dropout rate is 0 for this run, and norms take
-        their running statistics, which stay; with True all trains that stood in train() when it was traced. Modes that the graph
-        cannot follow, a part in eval() that stood in train(), are a StateError that names the module.
+        `train` True: as the model stands, in train() or eval(). In eval(), or with False, every dropout rate is 0 for this run,
+        and norms take their running statistics, which stay; else all trains that stood in train() when it was traced. Modes that
+        the graph cannot follow, a part in eval() that stood in train(), are a StateError that names the module.
 
         `data_parallel`: this process is one of the replicas that MPI has started, all of which run alike, each with a batch of
         its own, and average their gradients (REDUCE). `data_parallel_mode` 'normal' runs sections in the schedule's order,
@@ -625,8 +625,8 @@ class SambaSession(Transfers, Auxiliary):
         are those of the mean over all samples of the window. Returns what run returns for each batch."""
         return window.run_window(self, batches, output_tensors, hyperparam_dict)
 
-    def trains(self, train=None, graph_name=None):
-        """Whether a run that is given these trains: None, as the graph's model stands."""
+    def trains(self, train=True, graph_name=None):
+        """Whether a run that is given these would train: with True as the graph's model stands."""
         return modes.chosen(self._modes, train, graph_name)
 
     # ---- host and device ----

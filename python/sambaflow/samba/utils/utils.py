@@ -172,7 +172,7 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_
     options.inputs, options.input_count = pointers, len(tensors)
     options.iterations, options.batch_size = n_iterations, batch_size or 0
     options.inference, options.run_graph_only = inference, run_graph_only
-    options.train = _state.session.trains(False if inference else None, graph_name)
+    options.train = _state.session.trains(not inference, graph_name)
     options.done = done = ffi.new("int64_t *")
     options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
     return (
