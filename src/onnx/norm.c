@@ -36,8 +36,8 @@ static bool says_training(const Samba__Onnx__NodeProto *proto, int64_t version)
                           : flag_of(proto, "is_test") == 0;
 }
 
-/* Whether the model tells what of it trains, as one that was exported in train(): there a node that does not say so is a part that
- * stood in eval(). Where no node says it, the model was exported in eval() as a whole, and all may train. */
+/* Whether the model tells what of it trains, as one that was exported in train(): there a node that does not say so is a part
+ * that stood in eval(). Where no node says it, the model was exported in eval() as a whole, and all may train. */
 static bool tells_modes(const samba_onnx_node *node)
 {
     samba_onnx_reader *reader = node->reader;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that
- * train move, and none of a layer that is frozen; a PEF for inference knows nothing of training. Names are those of PyTorch's layers;
- * expected values are torch's formulas in double. */
+ * train move, and none of a layer that is frozen; a PEF for inference knows nothing of training. Names are those of PyTorch's
+ * layers; expected values are torch's formulas in double. */
 #include "traced.h"
 #include "training.h"
 
