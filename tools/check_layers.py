@@ -18,13 +18,14 @@ arguments transforms differences unwritten copies
 sntype
 sambatensor views functions nn
 functional
-left owned convert same_value
+left owned convert same_value asked
 trace
 rules
 onnx_module eager starts ports
 lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers
 lazy_param
 forward
+modes
 graph multigraph sizes window
 utils samba_session
 samba

@@ -35,8 +35,9 @@ typedef struct samba_measure_options {
     int64_t batch_size;           /* samples in one step; 0: the first dim of the first input, times runs */
     int64_t *done;          /* NULL, or how many of the iterations are measured, for another thread to read meanwhile and show */
     const char *graph_name; /* which of several graphs; NULL: the only one */
+    bool train;             /* as that of samba_run_options; no step trains with `inference` */
 } samba_measure_options;
-SAMBA_API samba_measure_options samba_measure_defaults(void);
+SAMBA_API samba_measure_options samba_measure_defaults(void); /* train = true */
 
 typedef struct samba_performance {
     int threads;

@@ -57,7 +57,8 @@ SAMBA_API samba_value samba_group_norm(samba_value input, const char *name, int6
 
 /* BatchNorm1d, 2d and 3d, by the rank: input (N, C), or (N, C, ...) up to rank 5. A run that trains normalizes by its batch and
  * moves the buffers running_mean, running_var and num_batches_tracked; any other run (train = false, inference) normalizes by
- * these: see samba_training. */
+ * these: see samba_training. A layer that is `frozen` does so in all runs, as one of torch that stands in eval() while the rest
+ * trains. */
 typedef struct samba_batch_norm_layer {
     bool no_affine;           /* BatchNorm: no weight and bias */
     bool affine;              /* InstanceNorm: weight and bias */
@@ -65,6 +66,7 @@ typedef struct samba_batch_norm_layer {
     bool track_running_stats; /* InstanceNorm */
     bool cumulative;          /* momentum=None: running statistics are the plain average of all batches */
     double momentum, eps;     /* 0: 0.1 and 1e-5 */
+    bool frozen;              /* running statistics normalize and stay in every run; ARGUMENT where the layer has none */
 } samba_batch_norm_layer;
 SAMBA_API samba_value samba_batch_norm(samba_value input, const char *name,
                                        const samba_batch_norm_layer *options /* may be NULL */);

@@ -74,6 +74,7 @@ typedef struct samba_onnx_options {
     samba_onnx_initializers initializers;
     int freeze_count; /* patterns with * and ?: parameters of these names become buffers, which nothing trains */
     const char *const *freeze;
+    bool evaluate; /* instead of train: BatchNormalization and Dropout are those of inference in nodes that say training, too */
 } samba_onnx_options;
 SAMBA_API samba_onnx_options samba_onnx_defaults(void);
 

@@ -83,7 +83,9 @@ typedef struct samba_run_options {
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
     /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD that goes
-     * on from it, whichever run that is of */
+     * on from it, whichever run that is of. So norms take their running statistics, which stay, as do counts of batches. FWD
+     * alone does not say that it evaluates: with true it moves them, as the first part of a step. A graph that was compiled for
+     * inference never trains, nor does a layer that is frozen */
     bool train;
     /* the schedule's calls from this one on; -1: from the first.
      * Calls are numbered from 0, each graph's, as the .pef.log shows */

@@ -485,6 +485,12 @@ class Session:
             found.append(text(info.name))
         return found
 
+    def is_inference(self, graph):
+        """Whether the graph of that number was compiled for inference."""
+        info = ffi.new("samba_graph_info *")
+        self.context.check(lib.samba_session_graph_info(self.c, graph, info))
+        return info.inference
+
     @property
     def is_sized(self):
         """Whether the PEF has one function, in several sizes: graphs `name@32`, `name@11`."""

@@ -14,7 +14,7 @@
 
 samba_measure_options samba_measure_defaults(void)
 {
-    return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100};
+    return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100, .train = true};
 }
 
 static samba_status check_options(samba_context *context, const samba_measure_options *options)
@@ -55,10 +55,10 @@ static samba_run_options run_options(const samba_measure_options *options)
 {
     samba_run_options run = samba_run_defaults();
     run.graph_name = options->graph_name;
+    run.train = options->train && !options->inference;
     if (options->inference) {
         run.section_types = forward;
         run.section_type_count = 1;
-        run.train = false;
     }
     return run;
 }
@@ -198,7 +198,7 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
 {
     samba_run_options run = samba_run_defaults();
     run.graph_name = options->graph_name;
-    run.train = !options->inference;
+    run.train = options->train && !options->inference;
     run.section_types = forward;
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         for (int k = 0; k < count; k++) {

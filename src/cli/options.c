@@ -52,7 +52,7 @@ static const samba_option_row rows[] = {
     {R, "hyperparameter", "NAME=VALUE", "Set lr, momentum, weight_decay ...", OTHER(take_hyperparameter)},
     {R, "section-types", "TYPES", "Run these, e.g. FWD,BCKWD (the whole schedule)", OTHER(take_types)},
     {R, "section-ids", "IDS", "Run these sections, e.g. 0,1", OTHER(take_ids)},
-    {R, "eval", NULL, "Dropout off", FLAG_AT(a.eval)},
+    {R, "eval", NULL, "As in eval(): no dropout, norms by their running statistics, which stay", FLAG_AT(a.eval)},
     {R, "save", "FILE", "Write weights and optimizer state to this safetensors file", TEXT_AT(a.save)},
     {R | PAGE | SCALE, "profile", "WORD",
      "Measure the runs: summary, times of sections; detailed, of their stages too, whose operators run fused and have one time "

@@ -11,6 +11,8 @@
 #include <sambaflow/shape.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static bool is_buffer(samba_value value)
 {
@@ -18,8 +20,72 @@ static bool is_buffer(samba_value value)
     return node->op == SAMBA_OP_state;
 }
 
+static int64_t flag_of(const Samba__Onnx__NodeProto *proto, const char *name)
+{
+    for (size_t i = 0; i < proto->n_attribute; i++)
+        if (proto->attribute[i]->name && strcmp(proto->attribute[i]->name, name) == 0)
+            return proto->attribute[i]->i;
+    return 0;
+}
+
+/* Whether a node says that its statistics are the batch's. */
+static bool says_training(const Samba__Onnx__NodeProto *proto, int64_t version)
+{
+    return version >= 14  ? flag_of(proto, "training_mode") != 0
+           : version >= 7 ? proto->n_output > 1
+                          : flag_of(proto, "is_test") == 0;
+}
+
+/* Whether the model tells what of it trains, as one that was exported in train(): there a node that does not say so is a part
+ * that stood in eval(). Where no node says it, the model was exported in eval() as a whole, and all may train. */
+static bool tells_modes(const samba_onnx_node *node)
+{
+    samba_onnx_reader *reader = node->reader;
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
+    for (size_t i = 0; i < graph->n_node && reader->tells_modes == 0; i++)
+        if (graph->node[i]->op_type && strcmp(graph->node[i]->op_type, node->op) == 0 &&
+            says_training(graph->node[i], node->version))
+            reader->tells_modes = 1;
+    if (reader->tells_modes == 0)
+        reader->tells_modes = -1;
+    return reader->tells_modes > 0;
+}
+
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static samba_status find_used(samba_onnx_reader *reader)
+{
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
+    size_t count = graph->n_output;
+    for (size_t i = 0; i < graph->n_node; i++)
+        count += graph->node[i]->n_input;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->used, count + 1));
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (graph->output[i]->name)
+            reader->used[reader->used_count++] = graph->output[i]->name;
+    for (size_t i = 0; i < graph->n_node; i++)
+        for (size_t k = 0; k < graph->node[i]->n_input; k++)
+            reader->used[reader->used_count++] = graph->node[i]->input[k];
+    qsort(reader->used, reader->used_count, sizeof *reader->used, compare_names);
+    return SAMBA_OK;
+}
+
+/* Whether the model does anything with a node's result; inside functions and graphs of nodes that is taken for granted. */
+static bool is_used(samba_onnx_node *node, int output)
+{
+    samba_onnx_reader *reader = node->reader;
+    if (!samba_onnx_wants(node, output) || reader->depth > 0)
+        return reader->depth > 0;
+    if (!reader->used && find_used(reader) != SAMBA_OK) {
+        samba_onnx_refuse(node, "%s", samba_error_message(reader->context));
+        return true;
+    }
+    const char *const *name = (const char *const *)&node->proto->output[output];
+    return bsearch(name, reader->used, reader->used_count, sizeof *reader->used, compare_names) != NULL;
+}
+
 /* Where the model is read for training its statistics are the batch's in runs that train, and the running ones move. A node that
- * says training_mode is so always. */
+ * says training_mode is so always where the model is not, or uses what the statistics become. */
 void samba_onnx_batch_normalization(samba_onnx_node *node);
 void samba_onnx_batch_normalization(samba_onnx_node *node)
 {
@@ -29,13 +95,18 @@ void samba_onnx_batch_normalization(samba_onnx_node *node)
     bool always = node->version >= 14  ? samba_onnx_flag(node, "training_mode", false)
                   : node->version >= 7 ? node->output_count > 1
                                        : !samba_onnx_flag(node, "is_test", false);
-    bool may_train = node->reader->options.train && !always && node->reader->depth == 0;
+    const samba_onnx_options *reads = &node->reader->options;
+    const bool uses = always && (reads->train || reads->evaluate) && (is_used(node, 1) || is_used(node, 2));
+    always = always && (uses || !reads->evaluate);
+    bool may_train = reads->train && node->reader->depth == 0 && (always ? !uses : !tells_modes(node));
     if (node->version < 9 && !samba_onnx_flag(node, "spatial", true) && samba_onnx_rank(a) > 2) {
         samba_onnx_refuse(node, "spatial is 0, statistics of each pixel; those of a channel (1) are supported");
         return;
     }
     const samba_onnx_item *mean_item = samba_onnx_item_in(node, 3), *var_item = samba_onnx_item_in(node, 4);
     samba_value mean, var;
+    if (node->refused)
+        return;
     bool running = false; /* they are the model's own: nothing trains them but this node */
     if (may_train && mean_item && var_item && mean_item->initializer && var_item->initializer) {
         mean = samba_onnx_buffer(node, 3);
@@ -59,14 +130,18 @@ void samba_onnx_batch_normalization(samba_onnx_node *node)
     options.next_var = &next_var;
     if (running)
         options.trains = samba_training(node->graph);
-    if (!always) {
+    if (running || !always) {
         if (!running)
             options.next_mean = options.next_var = NULL;
         samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
         if (running && !node->refused) {
-            samba_assign(mean, samba_cast(next_mean, statistics));
-            samba_assign(var, samba_cast(next_var, statistics));
+            next_mean = samba_cast(next_mean, statistics);
+            next_var = samba_cast(next_var, statistics);
+            samba_assign(mean, next_mean);
+            samba_assign(var, next_var);
         }
+        samba_onnx_out(node, 1, running ? next_mean : mean); /* which nothing reads */
+        samba_onnx_out(node, 2, running ? next_var : var);
         return;
     }
     samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
@@ -266,6 +341,7 @@ void samba_onnx_dropout(samba_onnx_node *node)
     (void)seed; /* ONNX leaves open which numbers a seed gives */
     if (node->refused)
         return;
+    says_so = says_so && !node->reader->options.evaluate;
     bool drops = rate > 0 && (node->reader->options.train || says_so);
     if (drops && says_so && !node->reader->options.train) {
         samba_onnx_refuse(node, "it drops whenever it runs (%s): that needs a model that is read for training",

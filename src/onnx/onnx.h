@@ -149,6 +149,9 @@ typedef struct samba_onnx_reader {
     double known_flops, known_bytes; /* spent on it */
     double room;                     /* bytes that samba_onnx_afford has granted */
     uint64_t *freeze_hits;
+    const char **used; /* names that nodes and outputs of the main graph take, sorted; NULL: nobody has asked yet */
+    size_t used_count;
+    int tells_modes; /* whether a batch norm of the main graph says that it trains: 1, or -1; 0: nobody has asked yet */
 } samba_onnx_reader;
 
 /* ---- a node: node.c ---- */

@@ -100,6 +100,13 @@ static samba_value normalize(const char *what, samba_value input, const char *na
     samba_node x = samba_trace_node(input);
     if (!need_channels(graph, what, &x, least_rank, 5))
         return samba_trace_none(graph);
+    if (o->frozen && !tracks) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                            "a frozen layer normalizes by running statistics, and this one has none: leave frozen out, or give "
+                            "it statistics");
+        return samba_trace_none(graph);
+    }
+    const bool moves = tracks && !o->frozen;
     const int64_t *channels = &x.shape[1];
     samba_dtype dtype = x.dtype;
     samba_batch_norm_options options = samba_batch_norm_defaults();
@@ -108,13 +115,15 @@ static samba_value normalize(const char *what, samba_value input, const char *na
         weight = samba_parameter(graph, "weight", dtype, 1, channels, ones);
         bias = samba_parameter(graph, "bias", dtype, 1, channels, zeros);
     }
-    options.training = true;
+    options.training = !o->frozen;
     options.eps = o->eps != 0 ? o->eps : options.eps;
     options.momentum = o->momentum != 0 ? o->momentum : options.momentum;
     if (tracks) {
         mean = samba_register_buffer(graph, "running_mean", dtype, 1, channels, zeros);
         variance = samba_register_buffer(graph, "running_var", dtype, 1, channels, ones);
         tracked = samba_register_buffer(graph, "num_batches_tracked", SAMBA_INT64, 0, NULL, zeros);
+    }
+    if (moves) {
         options.trains = samba_training(graph);
         count = samba_add(tracked, samba_constant(graph, 1, SAMBA_INT64, 0, NULL));
         if (o->cumulative)
@@ -123,7 +132,7 @@ static samba_value normalize(const char *what, samba_value input, const char *na
         options.next_var = &next_var;
     }
     samba_value y = functional(input, mean, variance, weight, bias, &options);
-    if (tracks && graph->status == SAMBA_OK) {
+    if (moves && graph->status == SAMBA_OK) {
         samba_assign(mean, next_mean);
         samba_assign(variance, next_var);
         samba_assign(tracked,

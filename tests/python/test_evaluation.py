@@ -3,7 +3,10 @@
 evaluated between steps of training in every way that there is, beside PyTorch with eval() in between.
 Outputs, gradients and running statistics are PyTorch's."""
 
+import contextlib
 import copy
+import re
+import warnings
 
 import pytest
 import torch
@@ -46,6 +49,15 @@ class Normed(nn.Module):
             x = self.norm(torch.tanh(x) + 0.5)
         y = self.last(self.lin(torch.exp(0.5 * x).flatten(2).mean(2)))
         return (y.square() * torch.tensor([0.5, 1.0, 2.0], dtype=y.dtype)).mean(), y
+
+
+@contextlib.contextmanager
+def told_once(expected, match):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    said = [str(x.message) for x in caught if issubclass(x.category, errors.NoEffectWarning)]
+    assert len(said) == bool(expected) and all(re.search(match, text) for text in said), said
 
 
 def _shape(name):
@@ -148,7 +160,9 @@ def test_forward_graph_beside_training(tmp_path, name):
         _close(samba.session.run(_input(x), losses, graph_name="train"), both.step(x), f"step {step}")
         for train in (True, False):
             x = both.batch()
-            given = samba.session.run((samba.from_torch_tensor(x, name="question"),), answers, graph_name="answer", train=train)
+            with told_once(step == 0 and train, "graph 'answer' was compiled for inference, and '(norm|last)'.* train"):
+                question = (samba.from_torch_tensor(x, name="question"),)
+                given = samba.session.run(question, answers, graph_name="answer", train=train)
             _close(given, both.evaluated(x), f"answered after step {step}")
         x = both.batch()
         _close(
@@ -168,10 +182,13 @@ def test_compiled_for_inference(tmp_path, name):
     pef = samba.session.compile(ours, _input(x), inference=True, output_folder=str(tmp_path))
     outputs = utils.trace_graph(ours, _input(x), pef=pef)
     both.ours = ours
-    for train in (True, False):
+    for train in (True, False, True):
         x = both.batch()
-        _close(samba.session.run(_input(x), outputs, train=train), both.evaluated(x), "inference")
+        with told_once(train and both.ours.training, "was compiled for inference"):
+            given = samba.session.run(_input(x), outputs, train=train)
+        _close(given, both.evaluated(x), "inference")
         both.compare_state("inference")
+        both.ours.eval()
 
 
 def test_epochs_of_a_loader(tmp_path):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that
- * train move; a PEF for inference knows nothing of training. Names are those of PyTorch's layers;
- * expected values are torch's formulas in double. */
+ * train move, and none of a layer that is frozen; a PEF for inference knows nothing of training. Names are those of PyTorch's
+ * layers; expected values are torch's formulas in double. */
 #include "traced.h"
 #include "training.h"
 
@@ -117,6 +117,60 @@ TEST(test_running_statistics)
     follow(&(setting){.instance = true, .layer = {.affine = true, .track_running_stats = true}});
 }
 
+/* A frozen layer beside one that trains: its statistics normalize and stay in all runs, its weight and what stands before it
+ * learn. */
+static void half_frozen(samba_graph *g, const void *settings)
+{
+    const setting *s = settings;
+    samba_value x = samba_input(g, "x"),
+                w = samba_parameter(g, "w", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
+    samba_value scaled = samba_mul(x, w);
+    samba_value frozen = (s->instance ? samba_instance_norm : samba_batch_norm)(scaled, "frozen", &s->layer);
+    samba_value y = samba_batch_norm(scaled, "bn", NULL);
+    samba_output(g, "y", frozen);
+    samba_value product = samba_mul(frozen, y);
+    samba_loss(g, "loss", samba_sum(product, 0, NULL, false));
+}
+
+TEST(test_frozen)
+{
+    for (int instance = 0; instance < 2; instance++) {
+        setting s = {.instance = instance, .layer = {.affine = true, .track_running_stats = true, .frozen = true}};
+        OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 5),
+                   *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS)),
+                   *mean = tensor("frozen.running_mean", SAMBA_FLOAT32, 1, SHAPE(CHANNELS)),
+                   *variance = tensor("frozen.running_var", SAMBA_FLOAT32, 1, SHAPE(CHANNELS));
+        samba_optimizer sgd = samba_sgd(1e-4);
+        samba_compile_options options = training_of("frozen", half_frozen, &s, 1, &x, &sgd);
+        OWN_SESSION *session = compile_and_open(&options, 2, 1);
+        for (int c = 0; c < CHANNELS; c++) {
+            ((float *)samba_tensor_data(mean))[c] = 0.5F * (float)c - 0.25F;
+            ((float *)samba_tensor_data(variance))[c] = 2.0F + (float)c;
+        }
+        need(samba_session_set(session, mean));
+        need(samba_session_set(session, variance));
+        for (int step = 0; step < 6; step++) {
+            const double w = get_scalar(session, "w");
+            OWN_TENSOR *weight = get(session, "frozen.weight"), *bias = get(session, "frozen.bias");
+            samba_run_options run = giving(1, &x);
+            run.outputs = &y, run.output_count = 1;
+            run.train = step % 3 != 2;
+            need(run.train ? samba_run(session, &run) : run_sections(session, &run, "FWD"));
+            const float *in = samba_tensor_data(x), *out = samba_tensor_data(y);
+            for (int at = 0; at < COUNT; at++) {
+                int c = at / PIXELS % CHANNELS;
+                double normal = (w * (double)in[at] - (0.5 * c - 0.25)) / sqrt(2.0 + c + 1e-5);
+                near((double)out[at], normal * element_of(weight, c) + element_of(bias, c), "element", at);
+            }
+            assert_true(get_scalar(session, "bn.num_batches_tracked") == step + 1 - (step + 1) / 3);
+            assert_true((get_scalar(session, "w") != w) == run.train);
+        }
+        OWN_TENSOR *means = get(session, "frozen.running_mean"), *variances = get(session, "frozen.running_var");
+        for (int c = 0; c < CHANNELS; c++)
+            assert_true(element_of(means, c) == 0.5 * c - 0.25 && element_of(variances, c) == 2.0 + c);
+    }
+}
+
 /* A run that trains may be told to take the running statistics all the same. */
 TEST(test_hyperparameter)
 {
@@ -188,6 +242,10 @@ TEST(test_refusals)
     trace("flat float32[6] one float32[1,6] whole int64[4,6]");
     wrong(samba_batch_norm(in("flat"), "bn", NULL),
           "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)");
+    wrong(samba_batch_norm(in("one"), "bn", &(samba_batch_norm_layer){.no_running_stats = true, .frozen = true}),
+          "batch_norm at bn: a frozen layer normalizes by running statistics, and this one has none");
+    wrong(samba_instance_norm(zeros_of("float32[1,6,2]"), "in", &(samba_batch_norm_layer){.frozen = true}),
+          "instance_norm at in: a frozen layer normalizes by running statistics, and this one has none");
     wrong(samba_batch_norm(in("whole"), "bn", NULL), "batch_norm at bn: expected a floating-point value");
     wrong(samba_functional_batch_norm(in("one"), none, none, none, none, &trains),
           "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)");
@@ -216,4 +274,4 @@ TEST(test_refusals)
     untrace();
 }
 
-TEST_MAIN(test_running_statistics, test_hyperparameter, test_empty_batch, test_names, test_refusals)
+TEST_MAIN(test_running_statistics, test_frozen, test_hyperparameter, test_empty_batch, test_names, test_refusals)

@@ -29,9 +29,12 @@ class Ends(NamedTuple):
         return next((x for x in (region, name) if x and x in self.wanted), None)
 
 
-def forward_graph(model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False, ends=None):
-    """(the Tracer, the traced outputs) of one forward pass. `ends` are those of a graph that is only run forward."""
-    tracer = Tracer(name or type(model).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
+def forward_graph(
+    model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False, ends=None, evaluates=False
+):
+    """(the Tracer, the traced outputs) of one forward pass. `ends` are those of a graph that is only run forward. `evaluates`:
+    what a run of the graph computes that does not train."""
+    tracer = Tracer(name or type(model).__name__, list(model.named_modules()), scope, prefix, context, evaluates)
     tracer.known, tracer.may_train = known or {}, may_train
     tracer.add_named(model.named_parameters(remove_duplicate=False), True)
     saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants

@@ -38,7 +38,7 @@ from typing import Any
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context
-from sambaflow.samba import trees
+from sambaflow.samba import modes, trees
 from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.forward import Ends, forward_graph
@@ -179,8 +179,8 @@ def _losses(graph_text, count):
 
 
 def end_trace(session, device, traced, index, known):
-    """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has.
-    `known` numbers optimizers."""
+    """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has, its
+    optimizers' values, and the modes.Modes of its model. `known` numbers optimizers."""
     info = ffi.new("samba_graph_info *")
     if index >= lib.samba_session_graph_count(device.c):
         raise errors.StateError(
@@ -220,4 +220,7 @@ def end_trace(session, device, traced, index, known):
         tensors[tensor.sn_name] = tensor
     its = numbers(tracer, traced.optimizers, known)
     found = hyperparameters(tracer, listed(traced.optimizers), device, its) if traced.optimizers else {}
-    return tracer.regions.aliases, tensors, found
+    stand = modes.of_graph(
+        device, index, f"graph {name!r}", traced.model, tracer, traced.inputs, losses, name, name, traced.prefix, ends=ends
+    )
+    return tracer.regions.aliases, tensors, found, stand

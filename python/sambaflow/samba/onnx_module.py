@@ -15,7 +15,7 @@ from sambaflow.samba.convert import from_torch_model_
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.sambatensor import from_torch_tensor, to_torch
 from sambaflow.samba.trace import dtype_name, rule
-from sambaflow.words import encoded
+from sambaflow.words import encoded, text
 
 _modules = {}  # id of a ModelProto -> (it, its module): what compile and trace_graph are given is one model
 
@@ -46,13 +46,26 @@ def _traced(t, source, names, *tensors):
     kept = [ffi.new("char[]", encoded(name)) for name in names]
     bindings = ffi.new("samba_onnx_binding[]", [(name, t.value(x)) for name, x in zip(kept, tensors)])
     options = ffi.new("samba_onnx_options *", lib.samba_onnx_defaults())
-    options.train = source.module().training
+    options.train, before = source.module().training and not t.evaluates, lib.samba_graph_node_count(t.graph)
+    options.evaluate = not options.train
     outputs = ffi.new("samba_value[]", max(1, len(model.outputs)))
     t.context.check(lib.samba_onnx_apply(model.c, t.graph, options, len(tensors), bindings, outputs))
+    if options.train and _has_numbers(t.graph, before):
+        t.drops()
     results = [t.wrap(ffi.new("samba_value *", outputs[i])[0]) for i in range(len(model.outputs))]
     if not results:
         unsupported(t, "an ONNX model without outputs")
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _has_numbers(graph, begin):
+    """Whether a node from that one on is a dropout's rate, or says whether a run trains."""
+    info = ffi.new("samba_node_info *")
+    for i in range(begin, lib.samba_graph_node_count(graph)):
+        lib.samba_graph_node(graph, i, info)
+        if text(info.op) == "argin":
+            return True
+    return False
 
 
 class _Source:

@@ -28,7 +28,7 @@ import torch
 from sambaflow import errors, launch
 from sambaflow._core import lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees, window
+from sambaflow.samba import _state, exits, lazy, modes, multigraph, resume, trees, window
 from sambaflow.samba import sizes as sizes_of
 from sambaflow.samba.arguments import (
     DATA_PARALLEL_MODES,
@@ -65,6 +65,7 @@ from sambaflow.samba.starts import tell_starts
 from sambaflow.samba.transfers import Transfers
 from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.sambacollections import OrderedSet
+from sambaflow.words import text
 
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
@@ -77,6 +78,7 @@ class SambaSession(Transfers, Auxiliary):
         self._device = None
         self._aliases = {}  # other names of device tensors, see regions.py
         self._owned = Owned()  # which tensors of models they are
+        self._modes = {}  # graph's name -> Modes of its model
         if pef_path:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
@@ -370,12 +372,13 @@ class SambaSession(Transfers, Auxiliary):
         self._owned.check("trace_graph", tracer, device.tensors)
         own = sizes_of.graph_of(device, inputs)
         self._compare(device, tracer, own)
+        stand = modes.of_graph(device, own, "the graph", model, tracer, inputs, loss_indices, "")
         sizes_of.compare_others(self, device, model, inputs, loss_indices, own)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
         self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
         self._settings.traced(data_parallel_mode, distlearn_config is not None)
-        self._several, self._optimizers, self._owned = [], None, Owned()
+        self._several, self._optimizers, self._owned, self._modes = [], None, Owned(), stand
         self._traced = self._owned.add(tracer, model)
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
@@ -401,10 +404,11 @@ class SambaSession(Transfers, Auxiliary):
             tensor._session = owner
 
     def _compare(self, device, tracer, graph=0):
+        compiled, literals = multigraph.compiled_graph(device, graph)
         try:
-            tracer.compare(*multigraph.compiled_graph(device, graph))
+            tracer.compare(compiled, literals)
         except errors.StateError as error:
-            raise errors.StateError(f"{device.pef}: {error}") from None
+            raise errors.StateError(f"{device.pef}: {error}{modes.hint(tracer, text(compiled))}") from None
 
     # ---- several graphs ----
 
@@ -500,14 +504,14 @@ class SambaSession(Transfers, Auxiliary):
         Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
             device = self._settings.session(pef, self.seed)
-        before = self._device, self._aliases, self._traced, self._optimizers, self._owned
+        before = self._device, self._aliases, self._traced, self._optimizers, self._owned, self._modes
         try:
-            self._traced, self._optimizers, self._owned = {}, {}, Owned()
+            self._traced, self._optimizers, self._owned, self._modes = {}, {}, Owned(), {}
             self._use(device)
             for index, traced in enumerate(self._several):
                 self._end_trace(traced, index, transfer_device)
         except Exception:
-            device, aliases, self._traced, self._optimizers, self._owned = before
+            device, aliases, self._traced, self._optimizers, self._owned, self._modes = before
             if device is not None:
                 self._use(device, aliases)
             else:
@@ -516,9 +520,10 @@ class SambaSession(Transfers, Auxiliary):
 
     def _end_trace(self, traced, index, transfer):
         """A traced graph as the PEF's graph of that number."""
-        aliases, tensors, values = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
+        aliases, tensors, values, stand = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
         self._use(self._device, {**self._aliases, **aliases})
         self._traced.update(tensors)
+        self._modes.update(stand)
         self._own(tensors)
         if transfer:
             self._send(tensors)
@@ -571,14 +576,18 @@ class SambaSession(Transfers, Auxiliary):
         `section_types`, any case, or `section_ids`, nested as you like, say which sections run, in the order given; without them
         the schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one
         after the other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the
-        order of the outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run, and batch
-        norm normalizes by its running statistics, which stay. Wrong arguments change nothing.
+        order of the outputs, and stays, as do hyperparameters. Wrong arguments change nothing.
+
+        `train` True: as the model stands, in train() or eval(). In eval(), or with False, every dropout rate is 0 for this run,
+        and norms take their running statistics, which stay; else all trains that stood in train() when it was traced. Modes that
+        the graph cannot follow, a part in eval() that stood in train(), are a StateError that names the module.
 
         `data_parallel`: this process is one of the replicas that MPI has started, all of which run alike, each with a batch of
         its own, and average their gradients (REDUCE). `data_parallel_mode` 'normal' runs sections in the schedule's order,
         'inorder' has gradients travel while others are made, 'optimal' begins updates whose gradients have come, too. Results are
         the same bits. `reduce_on_rdu` changes none here: the device's memory is the host's."""
         device, calls, gradients, replicas = self._device or self.loaded(), NO_CALLS, (), None
+        train = modes.chosen(self._modes, train, graph_name)
         if data_parallel or reduce_on_rdu or data_parallel_mode != "normal" or self._settings.of_replicas:
             replicas = self._settings.replicas(data_parallel, reduce_on_rdu, data_parallel_mode)
         if run_from_call_id is not None or run_until_call_id is not None:
@@ -615,6 +624,10 @@ class SambaSession(Transfers, Auxiliary):
         or fewer, such as the last of an epoch, and of any sizes that the PEF has. Losses have to be means over samples: gradients
         are those of the mean over all samples of the window. Returns what run returns for each batch."""
         return window.run_window(self, batches, output_tensors, hyperparam_dict)
+
+    def trains(self, train=True, graph_name=None):
+        """Whether a run that is given these would train: with True as the graph's model stands."""
+        return modes.chosen(self._modes, train, graph_name)
 
     # ---- host and device ----
 

@@ -28,6 +28,7 @@ from sambaflow.errors import (
 )
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, functions, locations, transforms
+from sambaflow.samba.asked import Asked
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
@@ -61,9 +62,10 @@ class Tracer:
     _ids = itertools.count(1)
     chooses = True  # a run of the graph says whether it trains
 
-    def __init__(self, name, modules=None, scope="", prefix="", context=None):
+    def __init__(self, name, modules=None, scope="", prefix="", context=None, evaluates=False):
         """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules'
-        paths. `context`: where graphs that are compiled together are made."""
+        paths. `context`: where graphs that are compiled together are made. `evaluates`: the graph is that of runs that do not
+        train."""
         self.id = next(self._ids)  # which tensors are its own: graphs of others may be gone
         self.context = context or Context()
         self.scope, self.prefix = scope and f"{scope}.", prefix and f"{prefix}."
@@ -86,9 +88,11 @@ class Tracer:
         self.kept = []  # what has an id here stays alive
         self.regions = Regions(named=bool(scope))
         self.paths = {id(module): path for path, module in modules} if modules else {}
+        self.kinds = {path: type(module).__name__ for path, module in modules} if modules else {}
         self.counters = (
             {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()
         )  # of batches that train
+        self.asked, self.evaluates = Asked(), evaluates
         self.may_train = False  # whether it is known that the graph is to be trained
         self.synchronized = False  # whether a batch norm at work is one of all replicas
         self.left = Left(modules or [])
@@ -232,8 +236,17 @@ class Tracer:
         self.line = None
         lib.samba_set_source(self.graph, ffi.NULL, 0)
         for identity, (leaf, value) in self.assigned.items():
-            lib.samba_assign(leaf, lib.samba_where(self.trains(), value, leaf) if identity in self.counters else value)
+            if not self.evaluates or identity not in self.counters:
+                lib.samba_assign(leaf, lib.samba_where(self.trains(), value, leaf) if identity in self.counters else value)
         self.check()
+
+    def drops(self):
+        """Asked by what trains by itself, as dropout does: whether the graph has that. The module at work then follows each
+        run."""
+        if not self.evaluates:
+            path = self.stack[-1] if self.stack else ""
+            self.asked.follow(path, self.kinds.get(path, "function"))
+        return not self.evaluates
 
     def trains(self):
         """A bool: whether the run trains."""
@@ -253,6 +266,17 @@ class Tracer:
             return text(printed[0])
         finally:
             lib.samba_text_free(self.context.c, printed[0])
+
+    def difference(self, other):
+        """'' where another trace, made in the same context, computes the same, else the first difference: `other` is 'the
+        model'. Nothing can be traced by either from then on."""
+        self.prune()
+        other.prune()
+        try:
+            self.context.check(lib.samba_graph_compare(self.graph, other.graph))
+        except StateError as error:
+            return explained(str(error), self.print, other.print)
+        return ""
 
     def compare(self, compiled, literals):
         """A StateError where the graph of that text, with the literals beside it, computes something else:
@@ -652,7 +676,15 @@ def at_work(tracer):
         lambda _, __, tensors: (tensors, None),
     )  # see check_hooks
     try:
-        with torch.enable_grad(), _uncompiled(), transforms.refused(tracer), functions.traced(), _Factories(), Zeroed():
+        with (
+            torch.enable_grad(),
+            _uncompiled(),
+            transforms.refused(tracer),
+            functions.traced(),
+            _Factories(),
+            Zeroed(),
+            tracer.asked.noting(tracer.paths),
+        ):
             yield tracer
             tracer.finish()
     finally:

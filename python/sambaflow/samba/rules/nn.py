@@ -23,7 +23,7 @@ def embedding_of(t, weight, indices, padding_idx=-1, scale_grad_by_freq=False, s
 def _dropout(call, *functions):
     @rule(*functions)
     def traced(t, input, p=0.5, training=True, inplace=False):
-        if not training or p == 0:
+        if not training or p == 0 or not t.drops():
             return input
         return in_place(t, input, t.wrap(call(t.value(input), t.dropout_name().encode(), p)), inplace)
 
@@ -66,7 +66,7 @@ def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
     if attn_mask is not None:
         options.mask = t.value(attn_mask)
     options.is_causal, options.enable_gqa, options.scale = is_causal, enable_gqa, scale or 0.0
-    if dropout_p > 0:
+    if dropout_p > 0 and t.drops():
         kept = ffi.new("char[]", t.dropout_name().encode())
         options.dropout, options.dropout_p = kept, dropout_p
     return t.wrap(lib.samba_scaled_dot_product_attention(t.value(query), t.value(key), t.value(value), options))
@@ -122,7 +122,7 @@ def multi_head_attention(
         options.attn_mask = t.value(attn_mask)
     if key_padding_mask is not None:
         options.key_padding_mask = t.value(key_padding_mask)
-    if training and dropout_p > 0:
+    if training and dropout_p > 0 and t.drops():
         name = ffi.new("char[]", t.dropout_name().encode())
         options.dropout, options.dropout_p = name, dropout_p
     told = ffi.new("samba_value *")

@@ -36,6 +36,8 @@ def _by_channels(t, call, several, input, running_mean, running_var, weight, bia
     become what torch writes, or normalize and stay. `several`:
     values behind each of the statistics, without which nothing can be trained."""
     options = ffi.new("samba_batch_norm_options *")
+    if training and t.chooses and running_mean is not None and running_var is not None:
+        training = t.drops()
     options.training, options.eps = training, eps
     if training and t.chooses and running_mean is not None and running_var is not None and (several or not t.may_train):
         options.trains = lib.samba_training(t.graph)

@@ -35,7 +35,7 @@ def _net(torch_function, call, states, relu=False):
         )
         if states == 2 and hx[0].shape[-1] != hx[1].shape[-1]:
             options.proj_size = hx[0].shape[-1]
-        if dropout and train and num_layers > 1:
+        if dropout and train and num_layers > 1 and t.drops():
             name = ffi.new("char[]", t.dropout_name().encode())
             options.dropout, options.dropout_p = name, dropout
         result = call(t.value(input), len(params), _values(t, params), options, state)

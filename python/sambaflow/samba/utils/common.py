@@ -20,6 +20,7 @@ from sambaflow import errors, launch
 from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.modes import evaluating
 from sambaflow.samba.progress import Progress
 from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.utils import utils
@@ -64,11 +65,11 @@ def _compile(args, model, inputs, optim, name, keywords):
 
 
 def _test(model, inputs, precision):
-    """One run against the model on the host. What rounding may make of an output grows with its own greatest value: a thousandth
-    of it, or 16 units of a 16-bit dtype, so that small outputs are held as closely as large ones."""
+    """One run against the model on the host, both in eval(). What rounding may make of an output grows with its own greatest
+    value: a thousandth of it, or 16 units of a 16-bit dtype, so that small outputs are held as closely as large ones."""
     outputs = model.output_tensors
     with Progress("testing", total=2 + len(outputs), unit="part") as shown:
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(model):
             expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
         shown.step()
         given = [x for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]

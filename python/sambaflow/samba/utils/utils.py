@@ -172,6 +172,7 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_
     options.inputs, options.input_count = pointers, len(tensors)
     options.iterations, options.batch_size = n_iterations, batch_size or 0
     options.inference, options.run_graph_only = inference, run_graph_only
+    options.train = _state.session.trains(not inference, graph_name)
     options.done = done = ffi.new("int64_t *")
     options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
     return (
@@ -186,7 +187,8 @@ def measure_performance(
     model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, **unknown
 ):
     """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict.
-    Training goes on meanwhile. `graph_name`: which of several graphs, whose inputs these are."""
+    Training goes on meanwhile, as a run has it: a model that stands in eval() keeps its statistics. `graph_name`: which of
+    several graphs, whose inputs these are."""
     refuse_unknown(unknown, measure_performance)
     device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name)
     found = ffi.new("samba_performance *")

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which modules' modes a forward pass asked for while it was traced, and where dropout or a batch's statistics came of it: those
+parts follow what each run says. While a model is traced `torch.nn.Module.training` is a property that notes who reads it; modules
+keep their modes where torch has them.
+
+>>> asked, layer = Asked(), torch.nn.Dropout(0.5)
+>>> with asked.noting({id(layer): "drop"}):
+...     out = layer(torch.ones(2))
+>>> [(path, mode.stood, mode.own) for path, mode in asked.modes.items()], "training" in vars(torch.nn.Module)
+([('drop', True, False)], False)
+"""
+
+import contextlib
+import dataclasses
+import os
+import sys
+import typing
+
+import torch
+
+# Layers of torch whose whole use of their mode is what rules of tracing know: dropout, and statistics.
+_LAYERS = ("activation", "batchnorm", "dropout", "instancenorm", "rnn", "transformer")
+_FILES = {os.path.join(os.path.dirname(os.path.abspath(torch.nn.modules.__file__)), f"{name}.py") for name in _LAYERS}
+_FILES.add(os.path.join(os.path.dirname(os.path.abspath(__file__)), "trace.py"))
+_FILES.add(os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx_module.py"))
+
+
+@dataclasses.dataclass
+class Mode:
+    """That of a module."""
+
+    module: typing.Any
+    stood: bool  # in train() when it was first asked for
+    own: bool  # whether code asked that is not a layer of torch
+
+
+class Asked:
+    """Of one trace."""
+
+    def __init__(self):
+        self.modes = {}  # path -> Mode
+        self.follows = {}  # path of a module whose dropout or statistics a run decides -> its class's name
+        self.unasked = False  # whether one such module did not ask for its mode: F.dropout(x, training=True)
+
+    def follow(self, path, kind):
+        """The innermost module at work, of that path, drops or takes statistics in runs that train."""
+        self.follows[path] = kind
+        self.unasked = self.unasked or path not in self.modes
+
+    def _note(self, path, module, file):
+        own = file not in _FILES
+        mode = self.modes.setdefault(path, Mode(module, vars(module)["training"], own))
+        mode.own = mode.own or own
+
+    @contextlib.contextmanager
+    def noting(self, paths):
+        """While a model is traced whose modules have these paths, by their ids."""
+
+        def get(module):
+            try:
+                mode = vars(module)["training"]
+            except KeyError:
+                raise AttributeError(f"{type(module).__name__!r} object has no attribute 'training'") from None
+            path = paths.get(id(module))
+            if path is not None:
+                self._note(path, module, os.path.abspath(sys._getframe(1).f_code.co_filename))
+            return mode
+
+        def put(module, mode):
+            vars(module)["training"] = mode
+
+        def drop(module):
+            del vars(module)["training"]
+
+        torch.nn.Module.training = property(get, put, drop)
+        try:
+            yield
+        finally:
+            del torch.nn.Module.training
