@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Manual pages of a program and its commands, as it prints them itself (--man): sambaflow.1, sambaflow-run.1, sambaflow-lm-serve.1.
+# Manual pages of a program and its commands, as it prints them itself (--man): sambaflow.1, sambaflow-run.1 ...
 # Usage: make_man.sh PROGRAM FOLDER
 # Of an installation, meson says where: FOLDER is then below MESON_INSTALL_DESTDIR_PREFIX.
 set -eu

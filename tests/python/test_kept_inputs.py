@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs that keep the last batch's values: refused by name beside others that are given anew, unless reuse_inputs, setup, a
-value that trace_graph has sent or the device's own memory says that they are to stay. Numbers a user may not give an optimizer."""
+value that trace_graph has sent or the device's own memory says that they are to stay. Numbers that no optimizer may have."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_refused_and_asked_for(tmp_path):
     before = samba.session.device_get("lin.weight")
     with pytest.raises(errors.StateError, match=STALE):
         run((x, target), outputs)
-    with pytest.raises(errors.NameError_, match="did you mean \"mask\""):
+    with pytest.raises(errors.NameError_, match='did you mean "mask"'):
         run((x, target), outputs, reuse_inputs="maks")
     with pytest.raises(errors.ArgumentError, match="given to this run and named in reuse_inputs"):
         run((x, mask, target), outputs, reuse_inputs=[mask])

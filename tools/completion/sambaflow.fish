@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion for fish, of sambaflow and of applications made with samba_app: the program itself says what a word may become, by its
-# option --complete. For an application: complete -c digits -f -a '(__sambaflow_complete)'
+# Completion for fish, of sambaflow and of applications made with samba_app: the program itself says what a word may become, by
+# its option --complete. For an application: complete -c digits -f -a '(__sambaflow_complete)'
 
 function __sambaflow_complete
     set -l words (commandline -opc)
