@@ -93,6 +93,7 @@ static bool takes_next(const struct argp_option *options, const char *word)
 void samba_words_check(struct argp_state *state)
 {
     const struct argp_option *options = options_of(state->root_argp);
+    state->name = state->argv[0]; /* argp sets it later */
     for (int i = 1; i < state->argc && strcmp(state->argv[i], "--") != 0; i++) {
         const char *word = state->argv[i];
         const size_t length = strcspn(word, "=");

@@ -507,10 +507,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     }
     switch (key) {
-    case ARGP_KEY_INIT:
-        state->name = (char *)a->app->name; /* argp sets it later; nobody writes there */
-        samba_words_check(state);
-        return 0;
+    case ARGP_KEY_INIT: samba_words_check(state); return 0;
     case ARGP_KEY_ARG: parse_command(a, text, state); return 0;
     case ARGP_KEY_END: settle(p, state); return 0;
     default: break;

@@ -396,7 +396,7 @@ refuses "gpt2: a label beyond the vocabulary" 1 "outside [0, 256) (cross_entropy
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"
 refuses "unknown command" 64 "'fly' is no command" "$sambaflow" fly
-refuses "unknown option" 64 "unrecognized option '--fly'" "$sambaflow" run "$pef" --fly
+refuses "unknown option" 64 "there is no option --fly" "$sambaflow" run "$pef" --fly
 refuses "no PEF" 64 "which PEF" "$sambaflow" inspect
 refuses "two PEFs" 64 "one word too many" "$sambaflow" inspect "$pef" "$pef"
 refuses "option of another command" 64 "--eval is not an option of inspect" "$sambaflow" inspect "$pef" --eval

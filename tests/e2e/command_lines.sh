@@ -34,7 +34,7 @@ refuses "give a command: compile, inspect, " "$sambaflow"
 refuses "prepare is the first word where it is a command" "$sambaflow" --json prepare
 refuses "there is no option --num-itterations: did you mean --num-iterations?" "$sambaflow" run m.pef --num-itterations 3
 refuses "there is no option --num-itterations: did you mean --num-iterations?" "$sambaflow" run m.pef --num-itterations=3
-refuses "there is no option --frobnicate" "$sambaflow" run m.pef --frobnicate
+refuses "sambaflow: there is no option --frobnicate" "$sambaflow" run m.pef --frobnicate
 refuses "--save is not an option of tune" "$sambaflow" tune m.pef --save x
 refuses "there is no option --max-seq-lenght: did you mean --max-seq-length?" "$sambaflow" prepare --max-seq-lenght 4
 refuses "'trian' is no command (did you mean train?): give compile, train, " "$sambaflow" lm trian
