@@ -50,6 +50,8 @@ typedef struct samba_session_options {
      * bytes, and what rounding takes is added the next time; it takes as much memory as they do and is no part of a checkpoint.
      * Wants data_parallel. */
     const char *reduce_dtype;
+    int reuse_input_count;
+    const char *const *reuse_inputs; /* names of inputs that keep their values from step to step: see samba_run_options */
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);
 
@@ -67,7 +69,9 @@ typedef struct samba_hyperparameter {
 typedef struct samba_run_options {
     size_t struct_size;
     int input_count;
-    /* transferred by name before the run; others keep the device's value, and STATE, by name, if they have none */
+    /* transferred by name before the run; others keep their value, and STATE, by name, if they have none. A run of FWD, or
+     * of what goes on from it, that is given some inputs is given all: STATE, by name, where it reads another as an earlier
+     * step had it (reuse_inputs below). One that is given none computes over what the device has */
     samba_tensor *const *inputs;
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
@@ -109,6 +113,11 @@ typedef struct samba_run_options {
     /* NULL or "normal": in the schedule's order. "inorder": gradients travel while BCKWD makes others; sections run in the same
      * order. "optimal": OPT may begin where its gradients have come, too. The results are the same bits */
     const char *data_parallel_mode;
+    /* Names of inputs that this run is not given and that keep their values, in this and all later runs: a mask, a constant. Nor
+     * need those be given again that samba_session_set has set, until a run is given them, and those whose memory
+     * samba_session_input gave. NAME: there is no such input; ARGUMENT: this run is given it */
+    int reuse_input_count;
+    const char *const *reuse_inputs;
 } samba_run_options;
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 

@@ -370,7 +370,16 @@ class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
     def __init__(
-        self, pef, seed=0, threads=0, isa=None, tune=None, data_parallel=False, shard_optimizer=False, reduce_dtype=None
+        self,
+        pef,
+        seed=0,
+        threads=0,
+        isa=None,
+        tune=None,
+        data_parallel=False,
+        shard_optimizer=False,
+        reduce_dtype=None,
+        reuse_inputs=(),
     ):
         path = path_of(pef, "pef")
         self.context, self.pef = Context(), os.fsdecode(path)
@@ -385,6 +394,8 @@ class Session:
         options.isa = kept
         asked = ffi.NULL if tune is None else ffi.new("char[]", path_of(tune, "tune"))
         options.tune = asked
+        words, options.reuse_input_count, _alive = array_of(_listed(reuse_inputs, "reuse_inputs"), "an input's name")
+        options.reuse_inputs = words
         made = ffi.new("samba_session **")
         self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
@@ -651,11 +662,14 @@ class Session:
         data_parallel=False,
         reduce_on_rdu=False,
         data_parallel_mode="normal",
+        reuse_inputs=(),
     ):
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`:
-        which of several graphs. With `data_parallel` this process is one of several replicas, which average their gradients."""
+        which of several graphs. With `data_parallel` this process is one of several replicas, which average their gradients.
+        `reuse_inputs`: names of inputs that keep their values in this and all later runs, beside others that are given anew."""
         asked = (data_parallel, reduce_on_rdu, data_parallel_mode)
         replicas = None if asked == (False, False, "normal") else asked
+        kept = _listed(reuse_inputs, "reuse_inputs")
         inputs, outputs = list(inputs), list(outputs)  # which own the memory: nobody else may hold it
         with self._mine():
             if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
@@ -665,21 +679,25 @@ class Session:
             addresses = [0] * (len(inputs) + len(outputs))
             calls = run_from_call_id, run_until_call_id
             options = self._options(section_types, section_ids, train, calls, graph_name, replicas)
-            self._run(options, len(inputs), len(outputs), addresses, hyperparameters)
+            self._run(options, len(inputs), len(outputs), addresses, hyperparameters, reuse=kept)
 
-    def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=()):
+    def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=(), reuse=()):
         """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock.
-        `gradients`: Tensors of outputs' gradients."""
+        `gradients`: Tensors of outputs' gradients; `reuse`: names of inputs that keep their values."""
         if hyperparameters:
             values = self._values(hyperparameters)
             options.hyperparameters, options.hyperparameter_count = values, len(values)
         if gradients:
             starts = ffi.new("samba_tensor *[]", [tensor.c for tensor in gradients])
             options.output_gradients, options.output_gradient_count = starts, len(gradients)
+        if reuse:
+            names, options.reuse_input_count, _alive = array_of(reuse, "an input's name")
+            options.reuse_inputs = names
         try:
             status = lib.sambaflow_run(self.c, options, inputs, outputs, addresses, self._warning)
         finally:
-            options.hyperparameter_count = options.output_gradient_count = 0  # they are this run's alone
+            # they are this run's alone
+            options.hyperparameter_count = options.output_gradient_count = options.reuse_input_count = 0
         if status:
             self.context.check(status)
         if self._warning[0]:

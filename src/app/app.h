@@ -16,6 +16,8 @@
 /* ---- numbers and words of a command line (app/words.c):
  * each ends the process as argp_error does when the text is not what is wanted ---- */
 int64_t samba_word_integer(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high);
+/* "65536", "64KiB", "1G": as everywhere here K, M and G are powers of 1024. */
+int64_t samba_word_bytes(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high);
 double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high);
 int samba_word_choice(struct argp_state *state, const char *option, const char *text, const char *const *choices, int count);
 /* One row an option, in the order of the help; a row without a name is the heading of those behind it. */
@@ -53,6 +55,25 @@ struct samba_option_row {
 struct argp_option samba_option_of(const samba_option_row *rows, int row); /* as argp has it */
 int samba_option_find(const samba_option_row *rows, int count, int key);   /* the row of argp's key; -1: none */
 void samba_option_take(const samba_option_row *row, void *into, char *text, struct argp_state *state);
+/* ---- command lines (app/command.c) ---- */
+typedef struct samba_command_word { /* in lists that end with a name of NULL */
+    const char *name, *summary;
+} samba_command_word;
+/* As argp has the rows, and an end behind: at most count + 1. Those that not all of `commands`, bits, have are taken and shown
+ * nowhere. How many. */
+int samba_options_list(const samba_option_row *rows, int count, int commands, struct argp_option *options);
+/* As argp_parse; but where the words ask for a manual page or for what completes the last one, prints that and ends the process.
+ * `commands`: of which one may be the next word; NULL: none. argv[0] is the command's whole name, "sambaflow lm serve". */
+void samba_command_parse(const struct argp *argp, const samba_command_word *commands, int argc, char **argv, void *input);
+/* At ARGP_KEY_INIT: refuses a word that is no option, with the nearest one. */
+void samba_words_check(struct argp_state *state);
+/* Refuses a word that is no command, with the nearest one and all; NULL: none was given. */
+void samba_command_unknown(const struct argp_state *state, const char *word, const samba_command_word *commands);
+/* Of an option --version. */
+void samba_print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state);
+/* Do the words only ask what there is (--help, --version ...)? */
+bool samba_words_ask(int argc, char **argv);
+
 /* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N",
  * "-b=N" becomes "-bN". `arena` keeps it. NULL: no memory. */
 char **samba_words_normalise(samba_arena *arena, int *argc, char **argv);

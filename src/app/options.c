@@ -33,7 +33,6 @@ typedef struct parse {
     bool optimizer_given;
     unsigned flags; /* of the optimizer, that were given */
     samba_optimizer_kind kind;
-    const struct argp_option *options; /* all, ended by one without a name and a group */
 } parse;
 
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
@@ -81,7 +80,7 @@ static const samba_option_row rows[] = {
      "The same as --data-parallel; nothing in the file counts, as MPI knows who the replicas are", TEXT_AT(a.distlearn_config)},
     {C | T, "memory-budget", "BYTES", "Memory the model may take: what does not fit is computed again in the backward",
      INTEGER_AT(a.memory_budget, 1, INT64_MAX)},
-    {C | T, "chunk-bytes", "N", "Logits larger than this are computed in chunks of rows of at most this size (67108864)",
+    {C | T, "chunk-bytes", "BYTES", "Logits larger than this are computed in chunks of rows of at most this size (64MiB)",
      INTEGER_AT(a.chunk_bytes, 1, INT64_MAX)},
     {C, "dump-after", "PASS", "Print the graph after this pass of the compiler (all: after each)", OTHER(take_pass)},
     {C | T, "verify", NULL, "Check the graph after every pass of the compiler", FLAG_AT(a.verify)},
@@ -156,24 +155,47 @@ static const samba_option_row rows[] = {
 };
 
 static const struct {
-    const char *name;
     samba_app_command command;
+    samba_command_word word;
 } commands[] = {
-    {"compile", SAMBA_APP_COMPILE},
-    {"run", SAMBA_APP_RUN},
-    {"train", SAMBA_APP_TRAIN},
-    {"test", SAMBA_APP_TEST},
-    {"measure-performance", SAMBA_APP_PERFORMANCE},
-    {"measure-sections", SAMBA_APP_SECTIONS},
+    {SAMBA_APP_COMPILE, {"compile", "Write the model and its training into one file, a PEF, and print its path"}},
+    {SAMBA_APP_RUN, {"run", "Train from a PEF, or with --inference only test"}},
+    {SAMBA_APP_TRAIN, {"train", "compile and run in one"}},
+    {SAMBA_APP_TEST, {"test", "Compare what a compiled step computes with plain reference kernels"}},
+    {SAMBA_APP_PERFORMANCE, {"measure-performance", "Time whole runs of a PEF"}},
+    {SAMBA_APP_SECTIONS, {"measure-sections", "Time each section of a PEF"}},
 };
-#define COMMAND_NAMES "compile, run, train, test, measure-performance or measure-sections"
+
+static void list_commands(samba_command_word list[SAMBA_COUNT(commands) + 1])
+{
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        list[i] = commands[i].word;
+    list[SAMBA_COUNT(commands)] = (samba_command_word){NULL, NULL};
+}
+
+static void refuse_command(const struct argp_state *state, const char *text)
+{
+    samba_command_word list[SAMBA_COUNT(commands) + 1];
+    list_commands(list);
+    samba_command_unknown(state, text, list);
+}
+
+/* The command that the words name, for its help: the first word of one. 0: none. */
+static int peek_command(int argc, char **argv)
+{
+    int command = 0;
+    for (int i = 1; i < argc && !command; i++)
+        for (int k = 0; k < SAMBA_COUNT(commands) && !command; k++)
+            command = strcmp(argv[i], commands[k].word.name) == 0 ? (int)commands[k].command : 0;
+    return command;
+}
 
 static const char *command_name(samba_app_command command)
 {
     int i = 0;
     while (commands[i].command != command)
         i++;
-    return commands[i].name;
+    return commands[i].word.name;
 }
 
 static const char max_grad_norm[] = "max_grad_norm";
@@ -293,43 +315,11 @@ static void name_without_effect(const parse *p)
         fprintf(stderr, "%s: warning: %s: without effect on this device, a CPU\n", p->a.app->name, names);
 }
 
-/* Refuses a word that is neither an option nor the beginning of one, before argp does without a hint. */
-static void check_names(const parse *p, struct argp_state *state)
-{
-    const char *known[SAMBA_COUNT(rows) + MAX_OWN + 2] = {"help", "usage"};
-    int count = 2;
-    state->name = (char *)p->a.app->name; /* argp sets it later; nobody writes there */
-    for (const struct argp_option *o = p->options; o->name || o->group; o++)
-        if (o->name)
-            known[count++] = o->name;
-    for (int i = 1; i < state->argc && strcmp(state->argv[i], "--") != 0; i++) {
-        const char *word = state->argv[i], *end = word + strcspn(word, "=");
-        if (strcmp(word, "-b") == 0 || strcmp(word, "-p") == 0)
-            i++; /* its value */
-        if (strncmp(word, "--", 2) != 0)
-            continue;
-        const size_t length = (size_t)(end - word) - 2;
-        int at = 0;
-        while (at < count && strncmp(known[at], word + 2, length) != 0)
-            at++;
-        if (at == count) {
-            char name[64];
-            snprintf(name, sizeof name, "%.*s", (int)length, word + 2);
-            const char *near = samba_nearest(name, known, count);
-            argp_error(state, "there is no option --%s%s%s%s", name, near ? ": did you mean --" : "", near ? near : "",
-                       near ? "?" : "");
-        }
-        for (const struct argp_option *o = p->options; !*end && (o->name || o->group); o++)
-            if (o->name && strcmp(o->name, known[at]) == 0 && o->arg)
-                i++;
-    }
-}
-
 static void check_commands(const parse *p, struct argp_state *state)
 {
     const samba_app_arguments *a = &p->a;
     if (!a->command)
-        argp_error(state, "give a command: " COMMAND_NAMES);
+        refuse_command(state, NULL);
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         if (!p->given[i] || (rows[i].commands & (int)a->command))
             continue;
@@ -337,7 +327,7 @@ static void check_commands(const parse *p, struct argp_state *state)
         for (int k = 0; k < SAMBA_COUNT(commands); k++)
             if (rows[i].commands & (int)commands[k].command)
                 snprintf(takers + strlen(takers), sizeof takers - strlen(takers), "%s%s", takers[0] ? ", " : "",
-                         commands[k].name);
+                         commands[k].word.name);
         argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].name, command_name(a->command), takers);
     }
     if (a->inference && a->command == SAMBA_APP_TRAIN)
@@ -446,10 +436,10 @@ static void parse_command(samba_app_arguments *a, const char *text, struct argp_
     if (a->command)
         argp_error(state, "one command at a time: '%s' is one too many", text);
     for (int i = 0; i < SAMBA_COUNT(commands); i++)
-        if (strcmp(text, commands[i].name) == 0)
+        if (strcmp(text, commands[i].word.name) == 0)
             a->command = commands[i].command;
     if (!a->command)
-        argp_error(state, "'%s' is no command: give " COMMAND_NAMES, text);
+        refuse_command(state, text);
     if ((a->command & SAMBA_APP_RUN) && !a->app->data && !a->app->samples)
         argp_error(state, "%s has no training data of its own, so it has no %s", a->app->name, text);
 }
@@ -517,7 +507,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     }
     switch (key) {
-    case ARGP_KEY_INIT: check_names(p, state); return 0;
+    case ARGP_KEY_INIT: samba_words_check(state); return 0;
     case ARGP_KEY_ARG: parse_command(a, text, state); return 0;
     case ARGP_KEY_END: settle(p, state); return 0;
     default: break;
@@ -547,18 +537,30 @@ static void describe(char *text, size_t size, const char *help, bool (*has)(samb
         snprintf(text, size, "%s (%s)", help, names);
 }
 
+/* Has any option behind the heading the command? */
+static bool is_heading_of(int heading, int command)
+{
+    bool has = false;
+    for (int i = heading + 1; i < SAMBA_COUNT(rows) && rows[i].name; i++)
+        has = has || rows[i].commands & command;
+    return has;
+}
+
 void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments)
 {
     struct argp_option options[SAMBA_COUNT(rows) + MAX_OWN + 2];
     char described[SAMBA_HYPERS + SAMBA_FLAG_BITS + 1][512];
+    const int command = peek_command(argc, argv);
     int count = 0, told = 0;
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         bool own = false; /* what the application means by the name has an effect */
         for (int k = 0; k < app->option_count && has_no_effect(&rows[i]); k++)
             own = own || strcmp(app->options[k].name, rows[i].name) == 0;
-        if (own)
+        if (own || (!rows[i].name && command && !is_heading_of(i, command)))
             continue;
         options[count] = samba_option_of(rows, i);
+        if (command && rows[i].name && !(rows[i].commands & command))
+            options[count].flags |= OPTION_HIDDEN;
         if (rows[i].take == take_optimizer || rows[i].take == take_hyper || rows[i].take == take_flag) {
             describe(described[told], sizeof described[told], rows[i].help,
                      rows[i].take == take_hyper  ? takes
@@ -593,7 +595,9 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
     const struct argp argp = {options, parse_option, "compile|run|train|test|measure-performance|measure-sections", text, NULL,
                               NULL,    NULL};
     bool given[SAMBA_COUNT(rows)] = {false};
-    parse p = {.a = {.app = app, .num_epochs = app->num_epochs, .keep = 2}, .given = given, .options = options};
-    argp_parse(&argp, argc, argv, 0, NULL, &p);
+    parse p = {.a = {.app = app, .num_epochs = app->num_epochs, .keep = 2}, .given = given};
+    samba_command_word list[SAMBA_COUNT(commands) + 1];
+    list_commands(list);
+    samba_command_parse(&argp, list, argc, argv, &p);
     *arguments = p.a;
 }

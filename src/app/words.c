@@ -22,6 +22,26 @@ int64_t samba_word_integer(struct argp_state *state, const char *option, const c
     return value;
 }
 
+int64_t samba_word_bytes(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high)
+{
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    bool good = !errno && end != text;
+    int power = 0;
+    while (good && power < SAMBA_COUNT(units) && strncmp(end, units[power], 1) != 0)
+        power++;
+    const char *rest = power > 0 && power < SAMBA_COUNT(units) ? end + 1 : end;
+    good = good && power < SAMBA_COUNT(units) && (!*rest || (power > 0 && strcmp(rest, "iB") == 0)) &&
+           value <= INT64_MAX >> 10 * power && value >= 0;
+    const int64_t bytes = good ? (int64_t)value << 10 * power : 0;
+    if (!good || bytes < low || bytes > high)
+        argp_error(state, "%s: expected bytes from %lld to %lld, such as 65536, 64KiB or 1GiB, given '%s'", option,
+                   (long long)low, (long long)high, text);
+    return bytes;
+}
+
 double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high)
 {
     char *end;
@@ -73,7 +93,10 @@ void samba_option_take(const samba_option_row *row, void *into, char *text, stru
     case SAMBA_OPTION_NOTHING: break;
     case SAMBA_OPTION_FLAG: *(bool *)to = true; break;
     case SAMBA_OPTION_TEXT: *(const char **)to = text; break;
-    case SAMBA_OPTION_INTEGER: *(int64_t *)to = samba_word_integer(state, option, text, row->low, row->high); break;
+    case SAMBA_OPTION_INTEGER:
+        *(int64_t *)to =
+            (strcmp(row->value, "BYTES") == 0 ? samba_word_bytes : samba_word_integer)(state, option, text, row->low, row->high);
+        break;
     case SAMBA_OPTION_INT: *(int *)to = (int)samba_word_integer(state, option, text, row->low, row->high); break;
     case SAMBA_OPTION_REAL: *(double *)to = samba_word_real(state, option, text, (double)row->low, (double)row->high); break;
     case SAMBA_OPTION_CHOICE: *(int *)to = samba_word_choice(state, option, text, row->choices, (int)row->high); break;

@@ -49,8 +49,9 @@ static bool same_sink(const samba_graph *a, const samba_sink *x, const samba_gra
 
 /* Of graphs that differ in no more than what is called a loss: the first sink that backward starts from in one of them alone, or
  * the end. Where there is nothing to differentiate, the first that is called otherwise. */
-static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink)
+static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink, bool *starts_known)
 {
+    *starts_known = false;
     int64_t other = 0;
     while (other < a->sink_count && a->sinks[other].kind == b->sinks[other].kind)
         other++;
@@ -65,7 +66,8 @@ static samba_status first_other_start(const samba_graph *a, const samba_graph *b
     samba_status status = starts[0] && starts[1] ? samba_autodiff_starts(a, starts[0]) : SAMBA_ERROR_MEMORY;
     if (status == SAMBA_OK)
         status = samba_autodiff_starts(b, starts[1]);
-    if (status == SAMBA_OK)
+    *starts_known = status == SAMBA_OK;
+    if (*starts_known)
         *sink = 0;
     /* from 0 nothing starts */
     while (status == SAMBA_OK && *sink < a->sink_count && (starts[0][*sink] == 1) == (starts[1][*sink] == 1))
@@ -107,6 +109,16 @@ static samba_status fail_difference(const samba_graph *compiled, const samba_gra
     samba_status status = text.status == SAMBA_OK ? samba_fail(model->context, SAMBA_ERROR_STATE, "%s", text.data) : text.status;
     samba_text_clear(&text);
     return status;
+}
+
+/* Equal graphs, of which only one's backward starts from that sink. */
+static samba_status fail_start(const samba_graph *compiled, const samba_graph *model, int64_t sink)
+{
+    const samba_sink *its = &compiled->sinks[sink];
+    return samba_fail(model->context, SAMBA_ERROR_STATE,
+                      "the model is the one that was compiled, but backward starts elsewhere: only one of them starts it from "
+                      "\"%.128s\": name the same losses for both",
+                      samba_graph_name_at(compiled, its->name));
 }
 
 /* ---- the same nodes in another order ---- */
@@ -182,6 +194,9 @@ samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph 
         k++;
     if (!same && (k < compiled->sink_count || k < model->sink_count))
         return fail_difference(compiled, model, i, k);
-    SAMBA_TRY(first_other_start(compiled, model, &k));
-    return k < compiled->sink_count ? fail_difference(compiled, model, compiled->node_count, k) : SAMBA_OK;
+    bool starts_known;
+    SAMBA_TRY(first_other_start(compiled, model, &k, &starts_known));
+    if (k == compiled->sink_count)
+        return SAMBA_OK;
+    return starts_known ? fail_start(compiled, model, k) : fail_difference(compiled, model, compiled->node_count, k);
 }

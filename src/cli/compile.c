@@ -329,7 +329,7 @@ static void take_name(const char *path, char name[SAMBA_CLI_NAME])
 
 static int compile(job *j, int argc, char **argv)
 {
-    char name[SAMBA_CLI_NAME] = "model";
+    char name[SAMBA_CLI_NAME] = "sambaflow compile";
     const char *seen[3][MOST];
     int counts[3] = {0, 0, 0};
     const samba_app_option options[] = {
@@ -381,10 +381,7 @@ int samba_cli_compile(int argc, char **argv)
 {
     job *j;
     samba_context *context;
-    bool asks = false;
-    for (int i = 2; i < argc; i++)
-        asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
-                strcmp(argv[i], "--version") == 0;
+    const bool asks = samba_words_ask(argc, argv);
     if (samba_context_new(NULL, &context) != SAMBA_OK || !(j = samba_calloc(context, sizeof *j))) {
         fputs("sambaflow: no memory\n", stderr);
         return 1;

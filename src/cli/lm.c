@@ -56,7 +56,7 @@ static void peek(samba_lm_command *j, int argc, char **argv)
     }
 }
 
-void samba_cli_lm_name(const char *path, char name[SAMBA_CLI_NAME])
+void samba_cli_lm_name(const char *path, const char *none, char name[SAMBA_CLI_NAME])
 {
     size_t end = path ? strlen(path) : 0, begin;
     while (end > 1 && path[end - 1] == '/')
@@ -65,7 +65,7 @@ void samba_cli_lm_name(const char *path, char name[SAMBA_CLI_NAME])
         continue;
     snprintf(name, SAMBA_CLI_NAME, "%.*s", (int)(end - begin), path ? path + begin : "");
     if (!name[0] || name[0] == '.' || name[0] == '/')
-        snprintf(name, SAMBA_CLI_NAME, "lm");
+        snprintf(name, SAMBA_CLI_NAME, "%s", none);
 }
 
 static int compile(samba_lm_command *j, int argc, char **argv)
@@ -90,7 +90,7 @@ static int compile(samba_lm_command *j, int argc, char **argv)
         {.name = "no-dropout", .help = "No dropout, whatever rates the config has", .flag = &j->no_dropout},
     };
     samba_cli_tuning_options(&j->tuning, options + 7);
-    samba_cli_lm_name(j->folder, name);
+    samba_cli_lm_name(j->folder, j->folder ? "lm" : "sambaflow lm compile", name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
                      .description =
@@ -118,121 +118,87 @@ static samba_status prepare(samba_lm_command *j)
     return samba_lm_get_info(j->lm, &j->info);
 }
 
-/* Options with a path each: `values` of those that are given. */
-static samba_status take_paths(samba_lm_command *j, const char *command, int argc, char **argv, int count,
-                               const char *const *names, const char **values)
-{
-    for (int i = 2; i < argc; i++) {
-        int k = 0;
-        while (k < count && strcmp(argv[i], names[k]) != 0)
-            k++;
-        if (k == count || i + 1 == argc)
-            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "%s: expected %s, %s and %s, each with a value, given '%s'",
-                              command, names[0], names[1], names[2], argv[i]);
-        values[k] = argv[++i];
-    }
-    return SAMBA_OK;
-}
-
-/* sambaflow lm save: weights that run --save has written, as a folder. */
-static samba_status save(samba_lm_command *j, int argc, char **argv)
-{
-    static const char *const names[] = {"--model", "--load", "--to"};
-    const char *values[SAMBA_COUNT(names)] = {NULL};
-    samba_tensor_list list;
-    SAMBA_TRY(take_paths(j, "lm save", argc, argv, SAMBA_COUNT(names), names, values));
-    if (!values[1] || !values[2])
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm save: give the weights by --load FILE and the folder to write by --to FOLDER");
-    SAMBA_TRY(samba_weights_read(j->context, values[1], &list));
-    samba_status status = samba_lm_save_tensors(j->lm, list.count, list.tensors, values[2]);
-    samba_tensor_list_free(j->context, &list);
-    return status;
-}
-
-/* sambaflow lm merge: adapters in the model's weights, as a folder. */
-static samba_status merge(samba_lm_command *j, int argc, char **argv)
-{
-    static const char *const names[] = {"--model", "--adapter", "--to"};
-    const char *values[SAMBA_COUNT(names)] = {NULL};
-    samba_lm_adapter *adapter;
-    SAMBA_TRY(take_paths(j, "lm merge", argc, argv, SAMBA_COUNT(names), names, values));
-    if (!values[1] || !values[2])
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm merge: give the adapters by --adapter FOLDER and the folder to write by --to FOLDER");
-    SAMBA_TRY(samba_lm_adapter_open(j->lm, values[1], &adapter, NULL));
-    samba_status status = samba_lm_adapter_merge(adapter, values[2]);
-    samba_lm_adapter_free(adapter);
-    return status;
-}
-
-/* sambaflow lm export: the model as a GGUF file. */
-static samba_status export(samba_lm_command *j, int argc, char **argv)
-{
-    static const char *const names[] = {"--model", "--to", "--type"}, *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
-    const char *values[SAMBA_COUNT(names)] = {NULL};
-    samba_lm_export_options options = samba_lm_export_defaults();
-    int kept = 0, type = 0;
-    for (int i = 0; i < argc; i++) { /* the option without a value */
-        const bool none = i >= 2 && strcmp(argv[i], "--no-tokenizer") == 0;
-        options.no_tokenizer |= none;
-        argv[kept] = argv[i];
-        kept += !none;
-    }
-    SAMBA_TRY(take_paths(j, "lm export", kept, argv, SAMBA_COUNT(names), names, values));
-    if (!values[1])
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm export: give the GGUF file to write by --to FILE");
-    while (values[2] && type < SAMBA_COUNT(types) && strcmp(values[2], types[type]) != 0)
-        type++;
-    if (type == SAMBA_COUNT(types))
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm export: --type: expected f32, f16, bf16, q8_0 or q4_0, given '%s'", values[2]);
-    options.type = (samba_export_type)type;
-    SAMBA_TRY(samba_lm_export(j->lm, &options, values[1]));
-    printf("%s\n", values[1]);
-    return SAMBA_OK;
-}
-
 static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, int *result)
 {
-    const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
-    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "train") != 0 && strcmp(command, "save") != 0 &&
-        strcmp(command, "merge") != 0 && strcmp(command, "export") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                          "lm: expected a command, compile, train, save, merge, export, generate, chat or serve, given '%s'",
-                          command);
     if (!asks)
         SAMBA_TRY(prepare(j));
-    if (!asks && strcmp(command, "save") == 0)
-        return save(j, argc, argv);
-    if (!asks && strcmp(command, "merge") == 0)
-        return merge(j, argc, argv);
-    if (!asks && strcmp(command, "export") == 0)
-        return export(j, argc, argv);
-    *result = strcmp(command, "train") == 0 ? samba_cli_lm_train(j, argc, argv) : compile(j, argc, argv);
+    *result = strcmp(argv[1], "train") == 0 ? samba_cli_lm_train(j, argc, argv) : compile(j, argc, argv);
     return SAMBA_OK;
+}
+
+static int model_command(int argc, char **argv)
+{
+    samba_lm_command j = {.length = 128};
+    int result = 0;
+    samba_cli_tuning_init(&j.tuning);
+    if (!samba_cli_begin(&j.context))
+        return 1;
+    const samba_status status = obey(&j, argc, argv, samba_words_ask(argc, argv), &result);
+    samba_cli_tuning_free(&j.tuning);
+    samba_lm_free(j.lm);
+    return samba_cli_end(j.context, status) || result ? 1 : 0;
+}
+
+/* ---- which command ---- */
+
+static const samba_command_word commands[] = {
+    {"compile", "Make a PEF of a language model"},
+    {"train", "Train a language model, or adapters of it"},
+    {"save", "Write trained weights as a folder"},
+    {"merge", "Put adapters into the weights of their model"},
+    {"export", "Write a model as a GGUF file"},
+    {"generate", "Continue a text"},
+    {"chat", "Talk with a language model"},
+    {"serve", "Answer requests over HTTP"},
+    {NULL, NULL},
+};
+
+static const samba_option_row rows[] = {
+    {1, "version", NULL, "Print the library's version", .kind = SAMBA_OPTION_OTHER, .take = samba_print_version, .group = -1},
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    const int row = samba_option_find(rows, SAMBA_COUNT(rows), key);
+    if (key == ARGP_KEY_INIT)
+        samba_words_check(state);
+    else if (key == ARGP_KEY_ARG || key == ARGP_KEY_END)
+        samba_command_unknown(state, key == ARGP_KEY_ARG ? text : NULL, commands);
+    else if (row < 0)
+        return ARGP_ERR_UNKNOWN;
+    if (row >= 0)
+        samba_option_take(&rows[row], NULL, text, state);
+    return 0;
+}
+
+/* Only asks, or is wrong. */
+static void parse_none(int argc, char **argv)
+{
+    struct argp_option options[SAMBA_COUNT(rows) + 1];
+    static char name[] = "sambaflow lm";
+    char text[1024] = "Compiles, trains and runs language models.\vCommands, each with a --help of its own:\n";
+    for (int i = 0; commands[i].name; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "\n  %-10s %s", commands[i].name, commands[i].summary);
+    samba_options_list(rows, SAMBA_COUNT(rows), 1, options);
+    const struct argp argp = {options, parse_option, "COMMAND [WORD...]", text, NULL, NULL, NULL};
+    argv[0] = name;
+    samba_command_parse(&argp, commands, argc, argv, NULL);
 }
 
 int samba_cli_lm(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[2], "generate") == 0)
-        return samba_cli_lm_generate(argc - 2, argv + 2);
-    if (argc > 2 && strcmp(argv[2], "chat") == 0)
-        return samba_cli_lm_chat(argc - 2, argv + 2);
-    if (argc > 2 && strcmp(argv[2], "serve") == 0)
-        return samba_cli_lm_serve(argc - 2, argv + 2);
-    samba_lm_command j = {.length = 128};
-    samba_cli_tuning_init(&j.tuning);
-    bool asks = false;
-    int result = 0;
-    for (int i = 2; i < argc; i++)
-        asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
-                strcmp(argv[i], "--version") == 0;
-    if (!samba_cli_begin(&j.context))
-        return 1;
-    const samba_status status = obey(&j, argc - 1, argv + 1, asks, &result);
-    samba_cli_tuning_free(&j.tuning);
-    samba_lm_free(j.lm);
-    return samba_cli_end(j.context, status) || result ? 1 : 0;
+    static int (*const makers[])(int, char **) = {samba_cli_lm_generate, samba_cli_lm_chat, samba_cli_lm_serve};
+    static const char *const names[] = {"generate", "chat", "serve"};
+    const char *command = argc > 2 ? argv[2] : "";
+    int result = 1;
+    for (int i = 0; i < SAMBA_COUNT(names); i++)
+        if (strcmp(command, names[i]) == 0)
+            return makers[i](argc - 2, argv + 2);
+    if (argc > 2 && samba_cli_lm_files(argc - 2, argv + 2, &result))
+        return result;
+    if (strcmp(command, "compile") == 0 || strcmp(command, "train") == 0)
+        return model_command(argc - 1, argv + 1);
+    parse_none(argc - 1, argv + 1);
+    return result;
 }

@@ -56,8 +56,10 @@ int samba_cli_lm_sizes(const void *settings);
 int samba_cli_lm_sized_inputs(const void *settings, int size, int64_t batch, samba_app_input *inputs);
 void samba_cli_lm_build(samba_graph *graph, const void *settings);
 
-/* cli/lm.c: the application's name, which is the last part of the folder's path. */
-void samba_cli_lm_name(const char *path, char name[SAMBA_CLI_NAME]);
+/* cli/lm.c: the application's name, which is the last part of the folder's path, or `none`. */
+void samba_cli_lm_name(const char *path, const char *none, char name[SAMBA_CLI_NAME]);
+/* cli/lm_files.c: save, merge or export, argv[0] the word; false: it is none of them. */
+bool samba_cli_lm_files(int argc, char **argv, int *result);
 
 int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv); /* cli/lm_train.c; the exit status */
 

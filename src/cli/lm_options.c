@@ -45,20 +45,6 @@ static void take_draft_base(void *into, const samba_option_row *row, char *text,
     p->has_draft_base = true;
 }
 
-/* "1M": bytes. */
-static void take_size(void *into, const samba_option_row *row, char *text, struct argp_state *state)
-{
-    static const char units[] = "KMG";
-    const size_t length = strlen(text);
-    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
-    const int bits = unit ? 10 * (int)(unit - units + 1) : 0;
-    char number[32], option[64];
-    snprintf(number, sizeof number, "%.*s", (int)(unit ? length - 1 : length), text);
-    snprintf(option, sizeof option, "--%s", row->name);
-    *(int64_t *)((char *)into + row->at) = samba_word_integer(state, option, number, row->low, row->high >> bits) << bits;
-}
-#define SIZE_AT(field, least, most) OTHER(take_size), .at = offsetof(parse, field), .low = least, .high = most
-
 enum { SERVE = SAMBA_LM_SERVE, BOTH = SAMBA_LM_GENERATE | SAMBA_LM_CHAT, ALL = BOTH | SERVE };
 
 static const samba_option_row rows[] = {
@@ -196,8 +182,8 @@ static const samba_option_row rows[] = {
     {.commands = SERVE,
      .name = "max-request-size",
      .value = "BYTES",
-     .help = "Of a request's body: 65536, 64K, 1M (1M)",
-     SIZE_AT(most_bytes, 1, (int64_t)1 << 30)},
+     .help = "Of a request's body (1MiB)",
+     INTEGER_AT(most_bytes, 1, (int64_t)1 << 30)},
     {.commands = SERVE,
      .name = "timeout",
      .value = "SECONDS",
@@ -215,6 +201,7 @@ static const samba_option_row rows[] = {
      TEXT_AT(origin)},
     {.commands = SERVE, .name = "quiet", .help = "No line for each request", FLAG_AT(quiet)},
     {.commands = BOTH, .name = "json", .help = "One JSON object at the end, instead of text", FLAG_AT(json)},
+    {.commands = ALL, .name = "version", .help = "Print the library's version", OTHER(samba_print_version), .group = -1},
 };
 
 typedef struct facts { /* of a command */
@@ -246,7 +233,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     samba_lm_words *p = state->input;
     const int row = samba_option_find(rows, SAMBA_COUNT(rows), key);
-    if (key == ARGP_KEY_ARG)
+    if (key == ARGP_KEY_INIT)
+        samba_words_check(state);
+    else if (key == ARGP_KEY_ARG)
         argp_error(state, "'%s' is no option: %s", text, facts_of(p->command)->instead);
     else if (key == ARGP_KEY_END && !p->model)
         argp_error(state, "which model? Give its folder by --model FOLDER");
@@ -255,19 +244,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
                    p->draft_tokens ? "draft-tokens" : "draft-base");
     else if (row < 0)
         return key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+    if (row >= 0 && !(rows[row].commands & p->command))
+        argp_error(state, "--%s is not an option of %s", rows[row].name, facts_of(p->command)->name);
     if (row >= 0)
         samba_option_take(&rows[row], p, text, state);
     return 0;
 }
 
-/* Options of the other command are unknown. */
 void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *words)
 {
-    struct argp_option options[SAMBA_COUNT(rows) + 1] = {{0}};
-    int count = 0;
-    for (int i = 0; i < SAMBA_COUNT(rows); i++)
-        if (rows[i].commands & command)
-            options[count++] = samba_option_of(rows, i);
+    struct argp_option options[SAMBA_COUNT(rows) + 1];
+    samba_options_list(rows, SAMBA_COUNT(rows), command, options);
     const struct argp argp = {options, parse_option, NULL, facts_of(command)->help, NULL, NULL, NULL};
     argv[0] = facts_of(command)->name;
     *words = (samba_lm_words){.command = command,
@@ -281,7 +268,7 @@ void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *wo
                               .connections = 64,
                               .most_bytes = 1 << 20,
                               .seconds = 600};
-    argp_parse(&argp, argc, argv, 0, NULL, words);
+    samba_command_parse(&argp, NULL, argc, argv, words);
 }
 
 /* ---- beginning and end ---- */

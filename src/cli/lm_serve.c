@@ -91,7 +91,7 @@ static samba_status open_model(serving *s)
     SAMBA_TRY(open_template(s));
     SAMBA_TRY(samba_lm_task_open(&s->task, p->sequences ? p->sequences : p->draft ? 1 : 4, true));
     SAMBA_TRY(samba_lm_get_info(s->task.lm, &info));
-    samba_cli_lm_name(p->model, name);
+    samba_cli_lm_name(p->model, "lm", name);
     samba_show(name, false, s->name, sizeof s->name);
     s->model = (samba_serve_model){.context = s->task.context,
                                    .name = s->name,

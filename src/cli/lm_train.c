@@ -269,7 +269,7 @@ int samba_cli_lm_train(samba_lm_command *lm, int argc, char **argv)
         {.name = "no-dropout", .help = "No dropout, whatever rates the config has", .flag = &lm->no_dropout},
     };
     samba_cli_tuning_options(&lm->tuning, options + 7);
-    samba_cli_lm_name(lm->folder, name);
+    samba_cli_lm_name(lm->folder, lm->folder ? "lm" : "sambaflow lm train", name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
                      .description =

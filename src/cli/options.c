@@ -30,18 +30,18 @@ typedef struct parse {
 
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
 static take_option take_input, take_output, take_hyperparameter, take_types, take_ids, take_network, take_replicas, take_modes,
-    take_flops, print_version;
+    take_flops;
 static const char *const reduce_dtypes[] = {"float32", "bfloat16"};
 
 static const samba_option_row rows[] = {
-    {.help = "inspect:"},
+    {.help = "What is shown:"},
     {I, "graph", NULL, "Print the text of the traced graph instead", FLAG_AT(a.graph)},
     {I, "operators", NULL, "List every operator instead, with the module and the line of the model that it comes from",
      FLAG_AT(a.operators)},
     {I, "shard-optimizer", "N", "Show what the first of N replicas has that shard the optimizer, and the memory that takes",
      INT_AT(a.shard_optimizer, 1, 1000000)},
     {I, "verbose", NULL, "List every stage, tensor and hyperparameter", FLAG_AT(a.verbose), .letter = 'v'},
-    {.help = "run, and report where it says so:"},
+    {.help = "What is run and written:"},
     {R, "input", "NAME=FILE",
      "Read an input from .npy, .npz, .safetensors, IDX, .hdf5 or FILE.hdf5:DATASET; those not given are random",
      OTHER(take_input), .letter = 'i'},
@@ -63,12 +63,12 @@ static const samba_option_row rows[] = {
      "Write what --profile measured: single times where FILE ends in .json (Trace Event, for Perfetto), the page of report where "
      "it ends in .html, else the tables",
      TEXT_AT(a.trace)},
-    {.help = "measure-performance, measure-sections:"},
+    {.help = "What is measured:"},
     {P | S, "inference", NULL, "Measure FWD alone", FLAG_AT(a.inference)},
     {P, "run-graph-only", NULL, "Move no tensors between host and device (measure-performance)", FLAG_AT(a.run_graph_only)},
-    {.help = "tune:"},
+    {.help = "How long:"},
     {TUNE, "seconds", "X", "How long to measure, about (60)", REAL_AT(a.seconds, 0, 1000000)},
-    {.help = "scale:"},
+    {.help = "What is modelled:"},
     {SCALE, "network", "NETWORK",
      "10gbit, 100gbit, 400gbit, or BANDWIDTH,LATENCY as 1.2GB,20us, and behind them, if known, the time a message (1us), the "
      "rate "
@@ -86,9 +86,9 @@ static const samba_option_row rows[] = {
     {SCALE, "reduce-dtype", "DTYPE", "Of gradients that travel, float32 or bfloat16 (float32)",
      CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
     {SCALE, "svg", "FILE", "Draw efficiency over the number of replicas", TEXT_AT(a.svg)},
-    {.help = "export:"},
+    {.help = "The model:"},
     {X, "opset", "N", "Version of ONNX's operators, 17 to 23 (18)", INT_AT(a.opset, 17, 23)},
-    {.help = "run, report, measuring, tune, scale and export:"},
+    {.help = "Weights, machine and tuning:"},
     {R | P | S | TUNE | SCALE | X, "load", "FILE",
      "Start from the weights in this safetensors file, or folder of such files with an index (not report)", TEXT_AT(a.load)},
     {R | P | S, "partial", NULL, "With --load: tensors that it lacks start as they do without it", FLAG_AT(a.partial)},
@@ -104,13 +104,55 @@ static const samba_option_row rows[] = {
     {I | R | P | S | PAGE | SCALE, "tune", "FILE", "Use what `tune` wrote to this file (PEF.tune, where it is there)",
      TEXT_AT(a.tune)},
     {I | R | P | S | PAGE | SCALE, "no-tune", NULL, "Use no such file, whatever is there", FLAG_AT(a.no_tune)},
-    {.help = "all:"},
+    {.help = "What is printed:"},
     {I | R | P | S | M | TUNE | SCALE, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
-    {ALL, "version", NULL, "Print the version", OTHER(print_version), .group = -1},
+    {ALL, "version", NULL, "Print the version", OTHER(samba_print_version), .group = -1},
 };
-static const char *const command_names[] = {
-    "inspect", "run", "measure-performance", "measure-sections", "report", "machine", "tune", "scale", "export"};
-#define COMMANDS "compile, inspect, run, measure-performance, measure-sections, report, machine, tune, scale or export"
+/* Commands of this table have a bit; others have options of their own. */
+static const struct {
+    int bit;
+    const char *arguments; /* behind the name */
+    samba_command_word word;
+    const char *more; /* for its help; NULL: the summary says all */
+} commands[] = {
+    {0, NULL, {"compile", "Make a PEF of an ONNX model or of the text of a graph"}, NULL},
+    {I, "PEF", {"inspect", "Show what a PEF holds"}, NULL},
+    {R, "PEF", {"run", "Run a PEF's sections on given or random inputs"}, NULL},
+    {P,
+     "PEF",
+     {"measure-performance", "Measure whole runs of a PEF"},
+     "Time, FLOP/s against the machine's peak, bandwidth and memory."},
+    {S, "PEF", {"measure-sections", "Measure each section of a PEF"}, NULL},
+    {PAGE,
+     "PEF",
+     {"report", "Write an HTML page of a PEF"},
+     "A browser shows it without a network: sections, timeline, roofline, memory over time, stages with their operators."},
+    {TUNE,
+     "PEF",
+     {"tune", "Measure what is the fastest for each stage on this machine"},
+     "Ways and sizes of blocks that are faster than what is taken anyway are written to PEF.tune, which everything that runs the "
+     "PEF on this machine uses from then on."},
+    {SCALE, "PEF", {"scale", "Say how fast many replicas would train on a network, by a model of cost"}, NULL},
+    {X, "PEF", {"export", "Write what a PEF computes forward, with weights, as an ONNX model"}, NULL},
+    {M, NULL, {"machine", "Show what is known of this machine and tuned by"}, NULL},
+    {0, NULL, {"lm", "Compile, train, run, serve and convert language models"}, NULL},
+    {0, NULL, {"prepare", "Make a file of lines the training data of a language model"}, NULL},
+};
+
+static void list_commands(samba_command_word list[SAMBA_COUNT(commands) + 1])
+{
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        list[i] = commands[i].word;
+    list[SAMBA_COUNT(commands)] = (samba_command_word){NULL, NULL};
+}
+
+static int index_of(int bit)
+{
+    int i = 0;
+    while (commands[i].bit != bit)
+        i++;
+    return i;
+}
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
 {
@@ -239,11 +281,11 @@ static void take_flops(void *into, const samba_option_row *row, char *text, stru
                    row->name, text);
 }
 
-static void print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+static void refuse_command(const struct argp_state *state, const char *text)
 {
-    (void)into, (void)row, (void)text, (void)state;
-    printf("sambaflow %s\n", samba_version());
-    exit(EXIT_SUCCESS);
+    samba_command_word list[SAMBA_COUNT(commands) + 1];
+    list_commands(list);
+    samba_command_unknown(state, text, list);
 }
 
 static void parse_word(samba_cli_arguments *a, const char *text, struct argp_state *state)
@@ -256,11 +298,14 @@ static void parse_word(samba_cli_arguments *a, const char *text, struct argp_sta
         a->pef = text;
         return;
     }
-    for (int i = 0; i < SAMBA_COUNT(command_names); i++)
-        if (strcmp(text, command_names[i]) == 0)
-            a->command = (samba_cli_command)(1 << i);
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        if (strcmp(text, commands[i].word.name) == 0) {
+            if (!commands[i].bit)
+                argp_error(state, "%s is the first word where it is a command: sambaflow %s ...", text, text);
+            a->command = (samba_cli_command)commands[i].bit;
+        }
     if (!a->command)
-        argp_error(state, "'%s' is no command: give " COMMANDS, text);
+        refuse_command(state, text);
 }
 
 static void settle_outputs(parse *p, struct argp_state *state)
@@ -332,8 +377,8 @@ static void settle(parse *p, struct argp_state *state)
 {
     samba_cli_arguments *a = &p->a;
     if (!a->command)
-        argp_error(state, "give a command: " COMMANDS);
-    const char *command = command_names[__builtin_ctz(a->command)];
+        refuse_command(state, NULL);
+    const char *command = commands[index_of((int)a->command)].word.name;
     for (int i = 0; i < SAMBA_COUNT(rows); i++)
         if (p->given[i] && !(rows[i].commands & (int)a->command))
             argp_error(state, "--%s is not an option of %s", rows[i].name, command);
@@ -359,6 +404,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         parse_word(&p->a, text, state);
     else if (key == ARGP_KEY_END)
         settle(p, state);
+    else if (key == ARGP_KEY_INIT)
+        samba_words_check(state);
     else if (row < 0)
         return ARGP_ERR_UNKNOWN;
     if (row >= 0) {
@@ -368,34 +415,49 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+/* The index of the command that the words name, for its help; -1: none. */
+static int peek_command(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        for (int k = 0; k < SAMBA_COUNT(commands); k++)
+            if (commands[k].bit && strcmp(argv[i], commands[k].word.name) == 0)
+                return k;
+    return -1;
+}
+
+/* "Shows what a PEF holds." of all commands, or one's own words. */
+static void describe(int command, char *text, size_t size)
+{
+    if (command >= 0) {
+        snprintf(text, size, "%s.%s%s", commands[command].word.summary, commands[command].more ? "\v" : "",
+                 commands[command].more ? commands[command].more : "");
+        return;
+    }
+    snprintf(text, size, "%s",
+             "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vCommands, each "
+             "with a --help of its own:\n");
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        snprintf(text + strlen(text), size - strlen(text), "\n  %-20s %s", commands[i].word.name, commands[i].word.summary);
+}
+
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
 {
-    struct argp_option options[SAMBA_COUNT(rows) + 1] = {{0}};
-    for (int i = 0; i < SAMBA_COUNT(rows); i++)
-        options[i] = samba_option_of(rows, i);
-    const struct argp argp = {
-        options,
-        parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile "
-        "MODEL.onnx|MODEL.graph\nlm compile|save\nprepare",
-        "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
-        "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
-        "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "
-        "without a network: sections, timeline, roofline, memory over time, stages with their operators; tune measures on this "
-        "machine which ways and sizes of blocks are the fastest for each stage and writes those that are faster than what is "
-        "taken "
-        "anyway to PEF.tune, which everything that runs the PEF on this machine uses from then on; scale says how fast many "
-        "replicas would train on a network, by a model of cost; export writes what a PEF computes forward, with weights, as an "
-        "ONNX model; machine shows what is known of this machine and tuned by, and "
-        "takes "
-        "no PEF.",
-        NULL,
-        NULL,
-        NULL};
-    static char name[] = "sambaflow"; /* messages begin with it however the program was called */
+    const int command = peek_command(argc, argv);
+    const bool asks = samba_words_ask(argc, argv);
+    struct argp_option options[SAMBA_COUNT(rows) + 1];
+    char text[2048], name[64];
+    samba_options_list(rows, SAMBA_COUNT(rows), command >= 0 ? commands[command].bit : ALL, options);
+    describe(command, text, sizeof text);
+    const struct argp argp = {options, parse_option, command < 0 ? "COMMAND [WORD...]" : commands[command].arguments, text, NULL,
+                              NULL,    NULL};
+    samba_command_word list[SAMBA_COUNT(commands) + 1];
+    /* messages begin with it however the program was called; a page of help has the command, too */
+    snprintf(name, sizeof name, "sambaflow%s%s", command >= 0 && asks ? " " : "",
+             command >= 0 && asks ? commands[command].word.name : "");
     argv[0] = name;
     bool given[SAMBA_COUNT(rows)] = {false};
     parse p = {.given = given, .a.seconds = 60};
-    argp_parse(&argp, argc, argv, 0, NULL, &p);
+    list_commands(list);
+    samba_command_parse(&argp, list, argc, argv, &p);
     *arguments = p.a;
 }

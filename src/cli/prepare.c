@@ -16,16 +16,6 @@ typedef struct parse {
     int64_t seed;
 } parse;
 
-static void print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state)
-{
-    (void)into;
-    (void)row;
-    (void)text;
-    (void)state;
-    printf("sambaflow %s\n", samba_version());
-    exit(0);
-}
-
 static const char *const packings[] = {"full",         "greedy::drop",          "greedy::truncate_left", "greedy::truncate_right",
                                        "single::drop", "single::truncate_left", "single::truncate_right"};
 static const char *const boundaries[] = {"jsonl", "prompt_completion_pair"};
@@ -81,7 +71,7 @@ static const samba_option_row rows[] = {
     {ALL, "memory", "BYTES", "Memory to stay within, the tokenizer's own left out (500000000)",
      INTEGER_AT(o.memory, 64 << 20, INT64_MAX)},
     {ALL, "json", NULL, "Print one JSON object, and progress to stderr", FLAG_AT(json)},
-    {ALL, "version", NULL, "Print the library's version", OTHER(print_version), .group = -1},
+    {ALL, "version", NULL, "Print the library's version", OTHER(samba_print_version), .group = -1},
 };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -92,6 +82,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         argp_error(state, "'%s' is no option: prepare takes options alone", text);
     else if (key == ARGP_KEY_END && (!p->input || !p->tokenizer || !p->output))
         argp_error(state, "expected --input-file-path FILE, --pretrained-tokenizer PATH and --output-path FOLDER");
+    else if (key == ARGP_KEY_INIT)
+        samba_words_check(state);
     else if (row < 0)
         return ARGP_ERR_UNKNOWN;
     if (row >= 0)
@@ -195,9 +187,8 @@ static samba_status work(samba_context *context, parse *p)
 
 int samba_cli_prepare(int argc, char **argv)
 {
-    struct argp_option options[SAMBA_COUNT(rows) + 1] = {{0}};
-    for (int i = 0; i < SAMBA_COUNT(rows); i++)
-        options[i] = samba_option_of(rows, i);
+    struct argp_option options[SAMBA_COUNT(rows) + 1];
+    samba_options_list(rows, SAMBA_COUNT(rows), ALL, options);
     const struct argp argp = {
         options,
         parse_option,
@@ -214,7 +205,7 @@ int samba_cli_prepare(int argc, char **argv)
     samba_context *context;
     argv[1] = name;
     take_underscores(argc - 1, argv + 1);
-    argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &p);
+    samba_command_parse(&argp, NULL, argc - 1, argv + 1, &p);
     if (!samba_cli_begin(&context))
         return 1;
     return samba_cli_end(context, work(context, &p));

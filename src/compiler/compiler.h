@@ -188,6 +188,11 @@ typedef struct samba_growth {
     samba_origins origins;  /* of words and places */
 } samba_growth;
 
+typedef struct samba_trained { /* a parameter that an optimizer updates */
+    const char *parameter, *optimizer;
+    samba_optimizer settings;
+} samba_trained;
+
 typedef struct samba_compiler {
     samba_context *context;
     const samba_compile_options *options;
@@ -195,6 +200,14 @@ typedef struct samba_compiler {
     bool train;          /* dropout drops out: not for inference, but for functions that train */
     bool unfused;        /* each node is a stage of its own */
     bool one_of_several; /* a graph of a PEF that has others: hyperparameters are named by their optimizer */
+    /* of one of several: which optimizers got their names here and not by the caller, and what earlier graphs train, which these
+     * then share with them (graph/share_optimizer.c) */
+    const bool *named_here;
+    const struct samba_compiler *const *others;
+    int other_count;
+    samba_trained *trained; /* by this graph's optimizers; in the arena */
+    int64_t trained_count;
+    char *warning; /* what compiling has to tell; NULL: nothing */
     samba_arena arena;
     samba_graph *traced; /* as the user's model made it: stored in the PEF */
     samba_graph *graph;  /* the current one */

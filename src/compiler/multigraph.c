@@ -74,11 +74,15 @@ static samba_status name_optimizers(entry *e)
     samba_arena *arena = &e->compiler.arena;
     const size_t count = (size_t)e->options.optimizer_count;
     samba_optimizer *named;
+    bool *here;
     SAMBA_TRY(SAMBA_ROOM(arena, named, count));
+    SAMBA_TRY(SAMBA_ROOM(arena, here, count));
+    e->compiler.named_here = here;
     for (size_t i = 0; i < count; i++) {
         named[i] = e->options.optimizers[i];
         if (named[i].name)
             continue;
+        here[i] = true;
         const char *label = samba_size_label(e->name);
         const size_t length = label ? (size_t)(label - e->name) - 1 : strlen(e->name), size = length + 32;
         char *name;
@@ -90,12 +94,26 @@ static samba_status name_optimizers(entry *e)
     return SAMBA_OK;
 }
 
-static samba_status lower(entry *e, const char *name)
+/* What it may share optimizers with: all graphs before it, but one that it replaces. */
+static samba_status list_others(const samba_multigraph *m, int replaced, entry *e)
+{
+    const samba_compiler **others;
+    SAMBA_TRY(SAMBA_ROOM(&e->compiler.arena, others, m->count));
+    for (int i = 0; i < m->count; i++)
+        if (i != replaced)
+            others[e->compiler.other_count++] = &m->entries[i]->compiler;
+    e->compiler.others = others;
+    return SAMBA_OK;
+}
+
+static samba_status lower(const samba_multigraph *m, int replaced, entry *e, const char *name)
 {
     SAMBA_TRY(samba_arena_copy(&e->compiler.arena, name, &e->name));
     e->compiler.name = e->name;
     SAMBA_TRY(name_optimizers(e));
+    SAMBA_TRY(list_others(m, replaced, e));
     SAMBA_TRY(samba_run_graph_passes(&e->compiler));
+    e->compiler.others = NULL, e->compiler.other_count = 0; /* which may go before it */
     /* the rest is the caller's */
     e->options = (samba_compile_options){.struct_size = sizeof e->options, .inference = e->options.inference};
     return SAMBA_OK;
@@ -126,7 +144,7 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
         (samba_compiler){.context = m->context, .options = &e->options, .train = !options->inference, .one_of_several = true};
     samba_arena_init(&e->compiler.arena, m->context);
     samba_plan_init(&e->compiler.plan, m->context);
-    samba_status status = lower(e, name);
+    samba_status status = lower(m, old, e, name);
     if (status != SAMBA_OK) {
         free_entry(m->context, e);
         return status;
@@ -138,6 +156,17 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
     }
     m->entries[m->count++] = e;
     return SAMBA_OK;
+}
+
+const char *samba_multigraph_warning(samba_multigraph *m)
+{
+    for (int i = 0; m && i < m->count; i++) {
+        const char *warning = m->entries[i]->compiler.warning;
+        m->entries[i]->compiler.warning = NULL;
+        if (warning)
+            return warning;
+    }
+    return "";
 }
 
 samba_status samba_multigraph_add_size(samba_multigraph *m, const samba_compile_options *given, const char *size)

@@ -13,6 +13,19 @@ typedef enum samba_hyper {
     SAMBA_HYPERS
 } samba_hyper;
 
+/* The numbers that PyTorch takes for a hyperparameter. */
+typedef enum samba_hyper_range {
+    SAMBA_RANGE_ANY,
+    SAMBA_RANGE_NONNEGATIVE,
+    SAMBA_RANGE_FRACTION,
+    SAMBA_RANGE_SHARE
+} samba_hyper_range;
+/* Is the number in it? "a number in [0, 1)" */
+bool samba_range_has(samba_hyper_range range, double value);
+const char *samba_range_text(samba_hyper_range range);
+/* Of the hyperparameter of that name; ANY where no optimizer has one. */
+samba_hyper_range samba_range_of(const char *hyperparameter);
+
 /* Bits of a set. CLIP, ACTIVE and MAXIMIZE are no flags of the table: every optimizer may be clipped and go up;
  * ACTIVE is what a condition said. */
 enum {

@@ -18,7 +18,7 @@ static bool touches(const samba_stage *stage, int32_t buffer, samba_access_kind 
     return found;
 }
 
-static bool section_reads(const samba_session *session, int32_t section, int32_t tensor)
+bool samba_section_reads(const samba_session *session, int32_t section, int32_t tensor)
 {
     const samba_plan_section *its = &session->plan.sections[section];
     bool found = false;
@@ -46,10 +46,11 @@ samba_status samba_given_begin(samba_session *session)
     return SAMBA_OK;
 }
 
-void samba_given_note(samba_session *session, int32_t tensor)
+void samba_given_note(samba_session *session, int32_t tensor, samba_giver giver)
 {
     session->missing -= !session->given[tensor];
     session->given[tensor] = true;
+    samba_reuse_given(session, tensor, giver);
     samba_sizes_take(session, tensor);
 }
 
@@ -81,7 +82,7 @@ static samba_status check_section(const samba_session *session, int32_t graph, i
         if (session->given[t] || (session->plan.graph_count > 1 && !samba_plan_has_tensor(&session->plan.graphs[graph], t)))
             continue;
         const bool now = is_given_now(session, graph, t, options);
-        if (!now && !section_reads(session, section, t))
+        if (!now && !samba_section_reads(session, section, t))
             continue;
         fed = false;
         if (now)

@@ -10,6 +10,7 @@
  * The number of replicas that train together, "replica_count", is no caller's: each run sets it.
  *
  * "p" is accepted without a dropout too, as programs give it to all their models. A warning says once that it has no effect. */
+#include "plan/optimizers.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -82,22 +83,56 @@ static samba_status fail_compiled_in(const samba_session *session, const char *n
     return SAMBA_OK;
 }
 
+/* Other words for hyperparameters, as other frameworks have them. */
+static const char *meant_by(const char *name)
+{
+    static const char *const words[][2] = {{"learning_rate", "lr"},   {"learningrate", "lr"}, {"wd", "weight_decay"},
+                                           {"decay", "weight_decay"}, {"epsilon", "eps"},     {"dropout", "p"},
+                                           {"dropout_rate", "p"},     {"beta_1", "beta1"},    {"beta_2", "beta2"}};
+    const char *meant = name;
+    for (int i = 0; i < SAMBA_COUNT(words); i++)
+        meant = strcmp(name, words[i][0]) == 0 ? words[i][1] : meant;
+    return meant;
+}
+
+static bool is_nearest(const samba_session *session, int32_t index, const char *nearest)
+{
+    return nearest && matches(session->plan.argins[index].name, nearest);
+}
+
 static samba_status fail_unknown(const samba_session *session, const char *name)
 {
     SAMBA_TRY(fail_compiled_in(session, name));
     if (session->plan.argin_count == 0)
         return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this %s has none", name,
                           session->source);
-    samba_words words = {.used = 0};
     for (int32_t i = 0; i < session->plan.argin_count; i++) {
         session->candidates[2 * i] = session->plan.argins[i].name;
         session->candidates[2 * i + 1] = last_part(session->plan.argins[i].name);
-        samba_words_add(&words, session->plan.argins[i].name);
     }
-    const char *nearest = samba_nearest(name, session->candidates, 2 * session->plan.argin_count);
+    const char *nearest = samba_nearest(meant_by(name), session->candidates, 2 * session->plan.argin_count);
+    samba_words words = {.used = 0}; /* which is cut where it is long */
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        if (is_nearest(session, i, nearest))
+            samba_words_add(&words, session->plan.argins[i].name);
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        if (!is_nearest(session, i, nearest))
+            samba_words_add(&words, session->plan.argins[i].name);
     return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\"%s%.128s%s; they are: %s", name,
                       nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "",
                       samba_words_text(&words));
+}
+
+/* What torch.optim refuses when an optimizer is made. */
+static samba_status check_range(const samba_session *session, const samba_plan_argin *argin, const samba_hyperparameter *given)
+{
+    const char *name = last_part(argin->name);
+    const samba_hyper_range range = strcmp(name, "max_grad_norm") == 0 ? SAMBA_RANGE_NONNEGATIVE : samba_range_of(name);
+    if (argin->role != 0 || isinf(given->value) || samba_range_has(range, given->value))
+        return SAMBA_OK;
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = %g: \"%.128s\" is %s%s", given->name,
+                      given->value, argin->name, samba_range_text(range),
+                      strcmp(name, "lr") == 0 ? "; to go up the gradient compile with maximize" : "");
 }
 
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given)
@@ -118,6 +153,7 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name,
                               given->value, argin->name);
+        SAMBA_TRY(check_range(session, argin, given));
         if (argin->role == ROLE_DROPOUT_RATE && !(given->value >= 0 && given->value <= 1))
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name,

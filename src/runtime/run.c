@@ -141,7 +141,7 @@ static samba_status move_in(samba_session *session, int32_t graph, const samba_r
     work->in = next;
     for (int i = 0; i < options->input_count; i++) {
         int32_t tensor = find(session, graph, options->inputs[i]);
-        samba_given_note(session, tensor);
+        samba_given_note(session, tensor, SAMBA_GIVEN_BY_RUN);
         if (samba_transfer_is_copy(session, tensor, options->inputs[i], next))
             next++;
         else
@@ -259,12 +259,14 @@ static samba_status run(samba_session *session, const samba_run_options *options
     if (selection.computes && session->bad_count > 0)
         SAMBA_TRY(check_set_inputs(session, graph, options));
     SAMBA_TRY(samba_check_given(session, options, &selection));
+    SAMBA_TRY(samba_check_reuse(session, options, &selection));
     if (options->data_parallel)
         SAMBA_TRY(samba_session_join(session));
     if (selection.backward)
         SAMBA_TRY(samba_look_at_launch(session, options));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, graph, options, &work));
+    samba_reuse_note(session, options, &selection);
     SAMBA_TRY(samba_weights_need_all(session));
     if (options->data_parallel)
         SAMBA_TRY(samba_share_weights(session));

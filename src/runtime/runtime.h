@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
- * hyperparameters, given.c knows which inputs have values, sizes.c which graph a run means, select.c decides which sections a run
+ * hyperparameters, given.c knows which inputs have values, reuse.c which of them are an
+ * earlier step's, sizes.c which graph a run means, select.c decides which sections a run
  * has, run.c runs them, weights.c fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders
  * that a training resumes from.
  *
@@ -66,6 +67,19 @@ typedef struct samba_sized_tensor { /* `tensor` is what `graph` has in the place
     int32_t graph, plain, tensor;
 } samba_sized_tensor;
 
+typedef struct samba_reuse_function { /* a function: graphs that are sizes of one another, or one graph */
+    uint8_t *ages;                    /* per tensor, of inputs; NULL: the graph is a further size of an earlier one */
+    bool anew;                        /* the step in hand was given inputs */
+} samba_reuse_function;
+
+typedef struct samba_reuse { /* which inputs keep an earlier step's values: reuse.c */
+    int32_t *ends, *reads;   /* per thing that runs: where its inputs end in `reads`, a list for all */
+    bool *allowed;           /* per tensor: asked for, or the caller holds its memory */
+    bool *set;               /* per tensor: by samba_session_set, and no run was given it since */
+    int32_t *function_of;    /* per graph: its function, by the number of that one's first graph */
+    samba_reuse_function *functions;
+} samba_reuse;
+
 struct samba_session {
     samba_context *context;
     atomic_bool busy; /* a thread is in a call that uses it */
@@ -90,11 +104,12 @@ struct samba_session {
     int32_t run_count;
     /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
     int32_t *parts;
-    int32_t *links;            /* per thing that runs: its number in the chain of those that go on from each other; select.c */
-    bool *given;               /* per tensor: it has values, or is no input; given.c */
-    bool *needs;               /* per tensor: an input that stages read, and that none writes */
-    bool *fed;                 /* per thing that runs: all inputs that it reads were given */
-    int32_t missing;           /* inputs that stages read and that were not */
+    int32_t *links;  /* per thing that runs: its number in the chain of those that go on from each other; select.c */
+    bool *given;     /* per tensor: it has values, or is no input; given.c */
+    bool *needs;     /* per tensor: an input that stages read, and that none writes */
+    bool *fed;       /* per thing that runs: all inputs that it reads were given */
+    int32_t missing; /* inputs that stages read and that were not */
+    samba_reuse reuse;
     int32_t *sharer;           /* per tensor: the next in its buffer, around; sizes.c */
     bool *overwritten;         /* per tensor: another has written into that memory since */
     samba_sized_tensor *sized; /* sizes.c */
@@ -256,11 +271,23 @@ void samba_sizes_take_outputs(samba_session *session, int32_t graph); /* which h
 samba_status samba_sizes_check(const samba_session *session, int32_t tensor); /* STATE: it has another size's */
 
 /* ---- given.c ---- */
-samba_status samba_given_begin(samba_session *session);          /* room for it; after samba_select_begin */
-void samba_given_note(samba_session *session, int32_t tensor);   /* it has values from here on */
+samba_status samba_given_begin(samba_session *session); /* room for it; after samba_select_begin */
+typedef enum samba_giver { SAMBA_GIVEN_BY_RUN, SAMBA_GIVEN_BY_SET, SAMBA_GIVEN_BY_HOLDER } samba_giver;
+/* It has values from here on. */
+void samba_given_note(samba_session *session, int32_t tensor, samba_giver giver);
 void samba_given_forget(samba_session *session, int32_t tensor); /* an input's are gone; nothing of what is none */
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
+bool samba_section_reads(const samba_session *session, int32_t section, int32_t tensor);
+
+/* ---- reuse.c ---- */
+/* Room for it, and what options name; after samba_given_begin and samba_sizes_begin. NAME, ARGUMENT */
+samba_status samba_reuse_begin(samba_session *session, const samba_session_options *options);
+void samba_reuse_given(samba_session *session, int32_t tensor, samba_giver giver);
+/* STATE, by the names of inputs that the run would take from an earlier step, beside those that it is given. */
+samba_status samba_check_reuse(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
+/* Of a run that begins, with its inputs given. */
+void samba_reuse_note(samba_session *session, const samba_run_options *options, const samba_selection *selection);
 
 /* ---- run.c ---- */
 samba_status samba_run_device(samba_session *session, const samba_device_run *work); /* and waits for it */

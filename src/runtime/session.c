@@ -115,6 +115,7 @@ static samba_status start(samba_session *session, int64_t resident, const samba_
 {
     SAMBA_TRY(check_replica_options(session, options));
     SAMBA_TRY(make_room(session));
+    SAMBA_TRY(samba_reuse_begin(session, options));
     if (options->data_parallel)
         SAMBA_TRY(samba_session_join(session));
     SAMBA_TRY(open_device(session, options));

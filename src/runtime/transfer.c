@@ -303,7 +303,7 @@ static samba_status set(samba_session *session, const samba_tensor *host)
     tensor = samba_sizes_of_shape(session, tensor, host);
     SAMBA_TRY(check_form(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     const samba_plan_tensor *facts = &session->plan.tensors[tensor];
-    samba_given_note(session, tensor);
+    samba_given_note(session, tensor, SAMBA_GIVEN_BY_SET);
     SAMBA_TRY(samba_transfer_in(session, tensor, host));
     int64_t index[SAMBA_MAX_RANK], value;
     samba_note_input(session, tensor, facts->has_range && find_outside(facts, host, index, &value));
@@ -347,7 +347,7 @@ static samba_status make_input(samba_session *session, const char *name, samba_t
         return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED,
                           "device %s does not work in this process's memory: make a tensor for \"%.128s\" and have it copied",
                           session->device->interface->name, facts->name);
-    samba_given_note(session, tensor); /* what it holds is the caller's doing from here on */
+    samba_given_note(session, tensor, SAMBA_GIVEN_BY_HOLDER); /* what it holds is the caller's doing from here on */
     return samba_tensor_from_memory(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, NULL,
                                     own, NULL, NULL, host);
 }

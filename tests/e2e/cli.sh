@@ -366,14 +366,14 @@ refuses "gpt2: no text" 1 "no text 'nowhere'" "$gpt2" run -p "$words" --data now
 refuses "gpt2: batch larger than the text" 1 "compile with a smaller batch size" "$gpt2" run -p "$words" --data few.txt
 refuses "gpt2: heads do not divide the width" 64 "--n-head must divide --n-embd" "$gpt2" compile "${small[@]}" -b 8 --n-head 3
 refuses "gpt2: too small a memory budget" 1 "the least found for model 'gpt2' is" "$gpt2" compile "${deep[@]}" --memory-budget 100
-refuses "gpt2: a memory budget of nothing" 64 "--memory-budget: expected a whole number from 1" "$gpt2" compile --memory-budget 0
+refuses "gpt2: a memory budget of nothing" 64 "--memory-budget: expected bytes from 1" "$gpt2" compile --memory-budget 0
 tiny=(--n-layer 1 --n-head 1 --n-embd 1 --block-size 1 --vocab-size 2 -b 1)
 does "gpt2: least of everything" "agree with the reference" "$gpt2" test "${tiny[@]}"
 does "gpt2: least of everything in bf16" "agree with the reference" "$gpt2" test "${tiny[@]}" --precision bf16
 does "gpt2: a row a chunk" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1
 does "gpt2: a row a chunk, bf16, a budget" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1 \
     --precision bf16 --memory-budget 600000
-refuses "gpt2: chunks of nothing" 64 "--chunk-bytes: expected a whole number from 1" "$gpt2" compile --chunk-bytes 0
+refuses "gpt2: chunks of nothing" 64 "--chunk-bytes: expected bytes from 1" "$gpt2" compile --chunk-bytes 0
 refuses "gpt2: more than machines have" 1 "device memory of" "$gpt2" compile --vocab-size 16777216 --n-embd 1048576
 printf 'a' >one.txt
 : >empty.txt
@@ -396,7 +396,7 @@ refuses "gpt2: a label beyond the vocabulary" 1 "outside [0, 256) (cross_entropy
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"
 refuses "unknown command" 64 "'fly' is no command" "$sambaflow" fly
-refuses "unknown option" 64 "unrecognized option '--fly'" "$sambaflow" run "$pef" --fly
+refuses "unknown option" 64 "there is no option --fly" "$sambaflow" run "$pef" --fly
 refuses "no PEF" 64 "which PEF" "$sambaflow" inspect
 refuses "two PEFs" 64 "one word too many" "$sambaflow" inspect "$pef" "$pef"
 refuses "option of another command" 64 "--eval is not an option of inspect" "$sambaflow" inspect "$pef" --eval

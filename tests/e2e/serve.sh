@@ -291,7 +291,7 @@ grep -q 'the server ends' cut.txt || fail "an answer that was cut: $(cat cut.txt
 
 refused 'which model?' "$sambaflow" lm serve
 refused '--sequences 2 with --draft' "$sambaflow" lm serve --model model --draft small --sequences 2
-refused 'expected a whole number from 1 to 1048576' "$sambaflow" lm serve --model model --max-request-size 0K
+refused 'expected bytes from 1 to 1073741824' "$sambaflow" lm serve --model model --max-request-size 0K
 refused 'is no address' "$sambaflow" lm serve --model model --host no.such.host.invalid --port 0
 printf '\n \n' >keys.txt
 refused 'has no key' "$sambaflow" lm serve --model model --port 0 --api-key-file keys.txt

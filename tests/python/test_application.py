@@ -82,7 +82,8 @@ def test_short_forms(monkeypatch):
     [
         (["compile", "-b=64", "-mb=5"], "5 does not divide the batch size 64"),
         ([], "command"),
-        (["fly"], "fly"),
+        (["fly"], "'fly' is no command: give compile, run, test, measure-performance or measure-sections"),
+        (["rnu", "-b", "3"], "'rnu' is no command (did you mean run?)"),
         (["run", "--mapping", "random"], "random"),
         (["run", "--batchsize", "3"], "there is no option --batchsize: did you mean --batch-size?"),
         (["compile", "--pef-nmae=x"], "there is no option --pef-nmae: did you mean --pef-name?"),

@@ -400,7 +400,12 @@ TEST(names_mean_one_thing)
     samba_compile_options options = training("more", &fast);
     need(add(training("train", &slow)));
     need(add(options));
-    samba_session *session = open_graphs(1); /* two optimizers: train.optim0 and more.optim0 */
+    assert_non_null(strstr(samba_multigraph_warning(graphs),
+                           "graphs \"train\" and \"more\" both train \"hidden.weight\", by optimizers \"train.optim0\" and "
+                           "\"more.optim0\" that do not share their hyperparameters and count of steps, since their kinds, flags "
+                           "or numbers differ"));
+    assert_string_equal(samba_multigraph_warning(graphs), ""); /* said once */
+    samba_session *session = open_graphs(1);                   /* two optimizers: train.optim0 and more.optim0 */
     assert_true(get_hyper(session, "train.optim0.lr") == 0.1 && get_hyper(session, "more.optim0.lr") == 0.2);
     slow.name = fast.name = "sgd";
     need(add_again(training("train", &slow)));
@@ -411,6 +416,35 @@ TEST(names_mean_one_thing)
     options = inference("small");
     options.memory_budget = 1 << 20;
     refuse(add(options), SAMBA_ERROR_ARGUMENT, "graph \"small\" is for inference, which has nothing to compute again");
+}
+
+/* Graphs over the same weights take the steps of one optimizer, as by a graph alone. */
+TEST(optimizers_are_shared)
+{
+    samba_optimizer o = samba_adamw(0.05), named = o;
+    named.name = "mine";
+    samba_compile_options options = training("alone", &o);
+    need(add(training("train", &o)));
+    need(add(training("more", &o)));
+    assert_string_equal(samba_multigraph_warning(graphs), "");
+    samba_session *both = open_graphs(1), *alone = open_kept(&options, 1, 7);
+    for (int step = 0; step < 4; step++) {
+        need(run(both, step % 2 ? "more" : "train", 2, batch));
+        need(run(alone, NULL, 2, batch));
+        assert_near(alone, both, 1u << SAMBA_KIND_PARAMETER, 0);
+    }
+    assert_true(get_scalar(both, "train.optim0.step") == 4 && get_hyper(both, "train.optim0.lr") == 0.05);
+    for (int i = 0; i < samba_session_hyperparameter_count(both); i++) {
+        samba_hyperparameter info;
+        need(samba_session_hyperparameter(both, i, &info));
+        assert_int_equal(strncmp(info.name, "train.optim0.", 13), 0);
+    }
+    need(add(training("other", &named))); /* told otherwise */
+    assert_non_null(strstr(samba_multigraph_warning(graphs), "\"mine\" that do not share their hyperparameters and count of "
+                                                             "steps, since they have names of their own"));
+    need(add_again(training("train", &o))); /* which shares with "more" as before */
+    assert_string_equal(samba_multigraph_warning(graphs), "");
+    assert_true(get_hyper(open_graphs(1), "mine.lr") == 0.05 && get_hyper(open_graphs(1), "train.optim0.lr") == 0.05);
 }
 
 /* ---- no memory ---- */
@@ -436,4 +470,4 @@ TEST(no_memory) { fail_each_allocation(compile_two, NULL); }
 
 TEST_MAIN_WITH(setup, teardown, weights_are_shared, buffers_are_shared, caches_are_written_in_place, inputs_are_regions,
                graphs_have_an_order, runs_take_turns, constants_are_shared, joined_constants, literals_are_shared,
-               names_mean_one_thing, no_memory)
+               names_mean_one_thing, optimizers_are_shared, no_memory)

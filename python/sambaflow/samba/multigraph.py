@@ -35,7 +35,7 @@ import dataclasses
 import re
 from typing import Any
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context
 from sambaflow.samba import modes, trees
@@ -130,6 +130,7 @@ def compile_all(
             listed = optimizer_list("compile_multigraph", graph.optimizers)
             _alive = set_optimizers(options, tracer, listed, numbers(tracer, graph.optimizers, known))
         context.check(lib.samba_multigraph_add(several, options, False))
+        _tell(several)
     if not write:
         return None
     path, words = (
@@ -141,6 +142,15 @@ def compile_all(
     )
     context.check(lib.samba_multigraph_compile(several, *words, path, len(path)))
     return text(path)
+
+
+def _tell(several):
+    """Warns of what two graphs train apart."""
+    warning = text(lib.samba_multigraph_warning(several))
+    if warning:
+        launch.warn(
+            f"compile_multigraph: {warning}; in Python give both graphs the same optimizer object", RuntimeWarning, stacklevel=6
+        )
 
 
 def begin_trace(graph, inputs, optimizers, prefix, mapping):

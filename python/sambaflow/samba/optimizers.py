@@ -9,7 +9,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
-from sambaflow.samba import optim
+from sambaflow.samba import host_steps, optim
 from sambaflow.samba.optimizer_facts import FACTS
 from sambaflow.words import array_of
 
@@ -48,7 +48,7 @@ def _check(optimizer):
             f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or of "
             "torch where samba.optim has its name"
         )
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    if host_steps.others(optimizer):
         raise errors.UnsupportedError(
             f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device "
             "cannot call: remove "

@@ -152,6 +152,7 @@ class Ports:
         gradients,
         graph_name=None,
         replicas=None,
+        reuse=(),
     ):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
         device, addresses, results, kept, shared = self._device, [], [], [], []
@@ -204,9 +205,9 @@ class Ports:
             options = device._options(section_types, section_ids, train, calls, graph_name, replicas)
             if _state.turns:
                 with _state.device_runs():
-                    device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients)
+                    device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients, reuse)
             else:
-                device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients)
+                device._run(options, len(inputs), len(outputs) - len(shared), addresses, hyperparameters, gradients, reuse)
         for port, held in shared:
             device.get(host_tensor(held, port.name))
         return tuple(results)

@@ -28,7 +28,7 @@ import torch
 from sambaflow import errors, launch
 from sambaflow._core import lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, lazy, modes, multigraph, resume, trees, window
+from sambaflow.samba import _state, exits, host_steps, lazy, modes, multigraph, resume, trees, window
 from sambaflow.samba import sizes as sizes_of
 from sambaflow.samba.arguments import (
     DATA_PARALLEL_MODES,
@@ -95,11 +95,11 @@ class SambaSession(Transfers, Auxiliary):
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything
         with attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device
         where it is not told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and
-        `data_parallel_mode` are defaults of run; `shard_optimizer` and `reduce_dtype` are how replicas train
-        (docs/distributed.md); `mapping` is what compile and trace_graph go by; `inference`, `output_folder`,
-        `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and `fast_memory` are defaults of compile. Other
-        attributes are left alone. What was set up before is replaced. A command line needs no setup:
-        parse_app_args tells the session, and what is set up wins over that."""
+        `data_parallel_mode` are defaults of run; `reuse_inputs`, a list, are names of inputs that keep their values from step to
+        step; `shard_optimizer` and `reduce_dtype` are how replicas train (docs/distributed.md); `mapping` is what compile and
+        trace_graph go by; `inference`, `output_folder`, `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and
+        `fast_memory` are defaults of compile. Other attributes are left alone. What was set up before is replaced. A command line
+        needs no setup: parse_app_args tells the session, and what is set up wins over that."""
         self._settings.set_up(args)
         self.seed = self._settings.of_setup.get("seed", self.seed)
 
@@ -389,6 +389,7 @@ class SambaSession(Transfers, Auxiliary):
             self.to_device()
             self._send_optimizer_state(optim)
         device.set_hyperparameters(values)
+        host_steps.watch(self, optimizers)
         model.output_tensors = outputs
         return outputs
 
@@ -408,7 +409,9 @@ class SambaSession(Transfers, Auxiliary):
         try:
             tracer.compare(compiled, literals)
         except errors.StateError as error:
-            raise errors.StateError(f"{device.pef}: {error}{modes.hint(tracer, text(compiled))}") from None
+            starts = "backward starts elsewhere" in str(error)
+            hint = "; give trace_graph the loss_indices that compile was given" if starts else modes.hint(tracer, text(compiled))
+            raise errors.StateError(f"{device.pef}: {error}{hint}") from None
 
     # ---- several graphs ----
 
@@ -528,6 +531,7 @@ class SambaSession(Transfers, Auxiliary):
         if transfer:
             self._send(tensors)
             self._send_optimizer_state(traced.optimizers)
+        host_steps.watch(self, traced.optimizers)
         if values:
             self._device.set_hyperparameters(values)
 
@@ -570,6 +574,7 @@ class SambaSession(Transfers, Auxiliary):
         train=True,
         grad_of_outputs=None,
         graph_name=None,
+        reuse_inputs=(),
     ):
         """Runs sections of the PEF; returns the outputs that were asked for.
 
@@ -581,6 +586,11 @@ class SambaSession(Transfers, Auxiliary):
         `train` True: as the model stands, in train() or eval(). In eval(), or with False, every dropout rate is 0 for this run,
         and norms take their running statistics, which stay; else all trains that stood in train() when it was traced. Modes that
         the graph cannot follow, a part in eval() that stood in train(), are a StateError that names the module.
+
+        A run of FWD that is given some of its inputs is given all of them, since another would keep the last batch's values. One
+        that is to keep them, a mask that was given once, is named in `reuse_inputs`, once, by name or as a tensor, or in `setup`.
+        Inputs that trace_graph has sent with their values keep these until a run is given others. A run that is given no input
+        computes over what the device has.
 
         `data_parallel`: this process is one of the replicas that MPI has started, all of which run alike, each with a batch of
         its own, and average their gradients (REDUCE). `data_parallel_mode` 'normal' runs sections in the schedule's order,
@@ -607,17 +617,20 @@ class SambaSession(Transfers, Auxiliary):
         if self._aliases:
             inputs = last_of_each(inputs, self._aliases)
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
+        reuse = () if reuse_inputs.__class__ is tuple and not reuse_inputs else self._names_of(reuse_inputs)
         if replicas and not device.is_shared:
             with self._profiler.event("PyRT_SET_TENSORS_BROADCAST"):
                 device.share()
+        run = inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas, reuse
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
-                return self._ports.run(
-                    inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas
-                )
-        return self._ports.run(
-            inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas
-        )
+                return self._ports.run(*run)
+        return self._ports.run(*run)
+
+    def _names_of(self, given):
+        """What the device calls inputs that are given by name or as tensors."""
+        names = [x if isinstance(x, str) else name_of(x, "an input of reuse_inputs") for x in listed(given)]
+        return [self._aliases.get(name, name) for name in names]
 
     def run_window(self, batches, output_tensors=(), hyperparam_dict=None):
         """One step of the optimizer over these batches, inputs as run takes them: as many as grad_accumulation_steps of compile,

@@ -130,6 +130,7 @@ class SambaSession:
         train: bool = True,
         grad_of_outputs: Mapping[str, torch.Tensor] | _Tensors = None,
         graph_name: str | None = None,
+        reuse_inputs: str | SambaTensor | Sequence[str | SambaTensor] = (),
     ) -> tuple[SambaTensor, ...]: ...
     @overload
     def run(
@@ -148,6 +149,7 @@ class SambaSession:
         train: bool = True,
         grad_of_outputs: Mapping[str, torch.Tensor] | _Tensors = None,
         graph_name: str | None = None,
+        reuse_inputs: str | SambaTensor | Sequence[str | SambaTensor] = (),
     ) -> tuple[SambaTensor, ...]: ...
     def trains(self, train: bool = True, graph_name: str | None = None) -> bool: ...
     def has(self, name: str) -> bool: ...

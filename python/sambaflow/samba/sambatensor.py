@@ -24,7 +24,7 @@ import torch
 from sambaflow import dlpack
 from sambaflow.errors import NameError_
 from sambaflow.runtime import DTYPE_NAMES
-from sambaflow.samba import _state, copies
+from sambaflow.samba import _state, copies, host_steps
 from sambaflow.samba.shown import shown
 from sambaflow.samba.torch_methods import TorchMethods
 
@@ -454,6 +454,12 @@ class SambaTensor(TorchMethods, torch.Tensor):
             else:
                 self.grad = from_torch_tensor(grad, f"{name}.grad")
         return self
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """As in torch; a result of a run has no graph on the host, and says what has the gradients."""
+        if self._is_result and not self.requires_grad:
+            host_steps.refuse_backward(self)
+        return super().backward(gradient, retain_graph, create_graph, inputs)
 
     def cpu_(self):
         """cpu(inplace=True)."""

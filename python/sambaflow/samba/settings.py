@@ -46,13 +46,15 @@ KINDS = {
     "shard_optimizer": bool,
     "reduce_dtype": str,
     "world_size": int,
+    "reuse_inputs": list,
     "command": str,
     "batch_size": int,
     "microbatch_size": int,
     "pef_name": str,
     **{name: type(value) for name, value in OF_COMPILE.items() if value is not None},
 }
-_OF_SETUP = ("pef", "seed", "threads", "reduce_on_rdu", "data_parallel_mode", "shard_optimizer", "reduce_dtype", *OF_COMPILE)
+_OF_SETUP = ("pef", "seed", "threads", "reduce_on_rdu", "data_parallel_mode", "shard_optimizer", "reduce_dtype")
+_OF_SETUP += ("reuse_inputs", *OF_COMPILE)
 _WORDS = {"mapping": MAPPINGS, "precision": PRECISIONS, "data_parallel_mode": DATA_PARALLEL_MODES, "reduce_dtype": REDUCE_DTYPES}
 
 
@@ -134,7 +136,15 @@ class Settings:
         self._check_size(replicas)
         how = {**self._line("shard_optimizer", "reduce_dtype"), **self.of_setup}
         shards, dtype = how.get("shard_optimizer", False), how.get("reduce_dtype")
-        return Session(pef, seed=seed, threads=threads, data_parallel=replicas, shard_optimizer=shards, reduce_dtype=dtype)
+        return Session(
+            pef,
+            seed=seed,
+            threads=threads,
+            data_parallel=replicas,
+            shard_optimizer=shards,
+            reduce_dtype=dtype,
+            reuse_inputs=self.of_setup.get("reuse_inputs", ()),
+        )
 
     def _check_size(self, data_parallel):
         """--world-size says how many the program expects; MPI, how many there are."""

@@ -28,6 +28,14 @@ def tell_starts(tracer, outputs, loss_indices):
         f"computed, start with zeros. loss_indices={ones} says the same; sn_grad, grad_of_outputs and "
         "init_output_grads set others"
     )
-    if zeros and said not in _told:
+    scalars = [i for i in ones if outputs[i].dim() == 0]
+    if not zeros and len(ones) > 1 and len(scalars) == 1:
+        said = (
+            f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, each with ones, so their sums are trained for; "
+            f"where {outputs[scalars[0]].sn_name} alone is the loss, loss_indices={scalars} of compile and trace_graph says so"
+        )
+    elif not zeros:
+        return
+    if said not in _told:
         _told.add(said)
         launch.warn(said, UserWarning, stacklevel=outside())

@@ -299,6 +299,25 @@ static samba_status update(samba_rule *rule, samba_ref d)
     return g->status;
 }
 
+/* Among several graphs: the name of the optimizer, for which all that it trains is listed first. */
+static samba_status share(samba_compiler *compiler, int k, int64_t count, const char **optimizer)
+{
+    samba_graph *g = compiler->graph;
+    const char **parameters;
+    int64_t trained = 0;
+    if (!compiler->one_of_several)
+        return SAMBA_OK;
+    SAMBA_TRY(SAMBA_ROOM(&compiler->arena, parameters, count));
+    for (int64_t i = 0; i < count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        const char *name = node->op == SAMBA_OP_parameter ? samba_graph_name_at(g, node->attrs->parameter.name) : NULL;
+        if (name && !is_taken(compiler->options, k, name) && owns(&compiler->options->optimizers[k], name) &&
+            samba_autodiff_gradient(g, (samba_ref)i) != SAMBA_NONE)
+            parameters[trained++] = name;
+    }
+    return samba_shared_optimizer(compiler, k, *optimizer, trained, parameters, optimizer);
+}
+
 samba_status samba_pass_optimizer(samba_compiler *compiler)
 {
     const samba_compile_options *options = compiler->options;
@@ -315,6 +334,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
         const samba_optimizer *o = &options->optimizers[k];
         char made_up[32];
         const char *optimizer = name_of(o, k, made_up);
+        SAMBA_TRY(share(compiler, k, count, &optimizer));
         samba_ref hypers[SAMBA_HYPERS];
         samba_rule rule = {.graph = g,
                            .optimizer = o,

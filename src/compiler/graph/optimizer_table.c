@@ -3,7 +3,6 @@
  * The rows of optimizers.def as tables: what compiler/graph/optimizers.h and sambaflow/optimizers.h ask of them. */
 #include "compiler/graph/optimizers.h"
 
-#include <float.h>
 #include <string.h>
 
 #define RUN true
@@ -24,18 +23,6 @@ void samba_hyper_set_in(samba_optimizer *optimizer, samba_hyper hyper, double va
 {
     memcpy((char *)optimizer + samba_hypers[hyper].offset, &value, sizeof value);
 }
-
-static const struct {
-    double least, most;
-    const char *text;
-} ranges[] = {[SAMBA_RANGE_ANY] = {-DBL_MAX, DBL_MAX, "a finite number"},
-              [SAMBA_RANGE_NONNEGATIVE] = {0, DBL_MAX, "a number in [0, inf)"},
-              [SAMBA_RANGE_FRACTION] = {0, 1 - DBL_EPSILON / 2, "a number in [0, 1)"},
-              [SAMBA_RANGE_SHARE] = {0, 1, "a number in [0, 1]"}};
-
-bool samba_range_has(samba_range range, double value) { return value >= ranges[range].least && value <= ranges[range].most; }
-
-const char *samba_range_text(samba_range range) { return ranges[range].text; }
 
 /* ---- one optimizer's cells ---- */
 enum { /* facts of hyperparameters and state, for the tables below */

@@ -8,18 +8,13 @@
 #include "compiler/compiler.h"
 #include "plan/optimizers.h"
 
-typedef enum samba_range { SAMBA_RANGE_ANY, SAMBA_RANGE_NONNEGATIVE, SAMBA_RANGE_FRACTION, SAMBA_RANGE_SHARE } samba_range;
-
 typedef struct samba_hyper_row {
     const char *name;
     size_t offset; /* in samba_optimizer */
-    samba_range range;
+    samba_hyper_range range;
     bool run; /* a run may change it */
 } samba_hyper_row;
 extern const samba_hyper_row samba_hypers[SAMBA_HYPERS];
-/* Is the number in it? "a number in [0, 1)" */
-bool samba_range_has(samba_range range, double value);
-const char *samba_range_text(samba_range range);
 /* Its value in an optimizer. */
 double samba_hyper_of(const samba_optimizer *optimizer, samba_hyper hyper);
 void samba_hyper_set_in(samba_optimizer *optimizer, samba_hyper hyper, double value);
@@ -53,6 +48,11 @@ void samba_rule_emit(samba_rule *rule);
 /* Shared with optimizer.c: an assignment in OPT; to a leaf, of a value of the update's dtype, as it is stored. */
 void samba_optimizer_assign(samba_graph *graph, samba_ref target, samba_ref value);
 void samba_optimizer_hold(samba_graph *graph, samba_ref leaf, samba_ref value);
+/* share_optimizer.c: the name of optimizer `k` of a graph among several, which is that of an earlier graph's over the same
+ * parameters, where both are alike and the caller has not named this one; `parameters` are those that it trains.
+ * Else `own`, and a warning where they are trained by both. */
+samba_status samba_shared_optimizer(samba_compiler *compiler, int k, const char *own, int64_t count,
+                                    const char *const *parameters, const char **name);
 /* The graph's name "prefix.name", or "name" alone. */
 int64_t samba_optimizer_joined(samba_graph *graph, const char *prefix, const char *name);
 

@@ -135,6 +135,15 @@ def _refuse(parser, rest):
     parser.error(f"there is no option {name}{f': did you mean {near[0]}?' if near else ''}")
 
 
+def _check_command(parser, words):
+    """Refuses a word that is no command, with the nearest."""
+    word = next((word for word in words if not word.startswith("-")), None)
+    if word is not None and word not in COMMANDS:
+        near = difflib.get_close_matches(word, COMMANDS, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        parser.error(f"{word!r} is no command{hint}: give {', '.join(COMMANDS[:-1])} or {COMMANDS[-1]}")
+
+
 def parse_app_args(
     argv=None,
     dev_mode=False,
@@ -181,6 +190,7 @@ def _parse(argv, dev_mode, common, compiling, testing, running, performance, sec
             if add:
                 add(its)
     words = list(_words(sys.argv[1:] if argv is None else argv))
+    _check_command(parser, words)
     args, rest = parser.parse_known_args(words)
     its = commands.choices[args.command]
     if rest:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a loop of PyTorch goes on as before around a model that the device trains: `optim.step()` would find no gradient and do
+nothing, `loss.backward()` of what a run gave has nothing to go back through. Both say what the device has in their place. A
+model that was traced may still train on the host: gradients of the host's are stepped by as ever.
+
+The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer.
+
+>>> import tempfile
+>>> import torch
+>>> import sambaflow.samba as samba
+>>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+>>> optim, session = samba.optim.SGD(model.parameters(), lr=0.1), samba.SambaSession()
+>>> optim.step()  # nothing is traced: as in torch, without gradients it does nothing
+>>> with tempfile.TemporaryDirectory() as folder:
+...     outputs = session.trace_graph(model, (x,), optim, pef=session.compile(model, (x,), optim, output_folder=folder))
+>>> try:
+...     optim.step()
+... except RuntimeError as error:
+...     print(type(error).__name__)
+StateError
+"""
+
+import weakref
+
+from sambaflow import errors
+
+
+class Watched:
+    """A hook before each step of an optimizer whose parameters a session's device trains."""
+
+    __torch_unserializable__ = True  # torch.save leaves it out without a word
+
+    def __init__(self, session):
+        self._session = weakref.ref(session)
+
+    def __call__(self, optimizer, args, kwargs):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        session = self._session()
+        closure = any(x is not None for x in (*args[1:], *kwargs.values()))
+        if session is None or closure or any(p.grad is not None for p in parameters):
+            return
+        trained = list(session._on_device(parameters))
+        if trained:
+            raise errors.StateError(
+                f"step of {type(optimizer).__name__}: the device trains {trained[0]!r}, and there is no gradient on the host to "
+                "step by: session.run(inputs, outputs) does forward, backward and the optimizer's step, "
+                "session.run(section_types=['OPT']) the step alone; leave optim.step() and zero_grad() out"
+            )
+
+
+def watch(session, optimizers):
+    """Has optimizers that a session was traced with say so."""
+    for optimizer in optimizers:
+        hooks = optimizer._optimizer_step_pre_hooks
+        for key in [key for key, hook in hooks.items() if isinstance(hook, Watched)]:
+            del hooks[key]
+        optimizer.register_step_pre_hook(Watched(session))
+        optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
+
+
+def others(optimizer):
+    """The program's own hooks of an optimizer's step."""
+    before = [hook for hook in optimizer._optimizer_step_pre_hooks.values() if not isinstance(hook, Watched)]
+    return before + list(optimizer._optimizer_step_post_hooks.values())
+
+
+def refuse_backward(tensor):
+    """Of a tensor that a run gave."""
+    raise errors.StateError(
+        f"backward of {tensor.sn_name!r}, which the device has computed: session.run(inputs, outputs) does the backward and the "
+        "optimizer's step too, section_types=['FWD', 'BCKWD'] without the step, and sn_grad has a parameter's gradient; to go on "
+        "in torch from this output, samba.to_torch(x).requires_grad_(), whose gradient is grad_of_outputs of a run of BCKWD"
+    )
