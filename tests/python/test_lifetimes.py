@@ -355,10 +355,10 @@ def test_a_run_holds_what_it_is_given(small, monkeypatch):
 
     run = Session._run
 
-    def watched(self, *arguments):
+    def watched(self, *arguments, **more):
         gc.collect()
         seen.extend(gone)
-        run(self, *arguments)
+        run(self, *arguments, **more)
 
     monkeypatch.setattr(Session, "_run", watched)
     session.run(
