@@ -59,7 +59,7 @@ int samba_word_choice(struct argp_state *state, const char *option, const char *
         if (strcmp(text, choices[i]) == 0)
             return i;
         size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? " or " : "", choices[i]);
+        snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", choices[i]);
     }
     argp_error(state, "%s: expected %s, given '%s'", option, known, text);
     return 0;

@@ -168,7 +168,7 @@ refuses "scale: all of the processors" 64 "given '1GB,1us,1us,1GB,1'" "$sambaflo
     --network 1GB,1us,1us,1GB,1
 refuses "scale: no speed beside sections" 64 "given '1GB,1us,1us,1GB,0,0'" "$sambaflow" scale replicas.pef \
     --network 1GB,1us,1us,1GB,0,0
-refuses "scale: no such mode" 64 "--mode: expected normal or inorder or optimal, given 'fast'" "$sambaflow" scale replicas.pef \
+refuses "scale: no such mode" 64 "--mode: expected normal, inorder or optimal, given 'fast'" "$sambaflow" scale replicas.pef \
     --mode fast
 refuses "scale: a mode twice" 64 "--mode: 'normal' is given twice" "$sambaflow" scale replicas.pef --mode normal,normal
 refuses "scale: replicas twice" 64 "--replicas: 2 is given twice" "$sambaflow" scale replicas.pef --replicas 2,2
@@ -426,7 +426,7 @@ refuses "app: run without PEF" 64 "--pef FILE is missing" "$logreg" run
 refuses "app: option of another command" 64 "--save is not an option of compile" "$logreg" compile --save x
 refuses "app: negative lr" 64 "--lr: expected a number" "$logreg" compile --lr=-1
 refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr nan
-refuses "app: unknown optimizer" 64 "expected sgd or adamw or adam" "$logreg" compile --optimizer adamant
+refuses "app: unknown optimizer" 64 "expected sgd, adamw, adam" "$logreg" compile --optimizer adamant
 refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
 refuses "app: momentum for AdamW" 64 "--momentum: AdamW has none: give --optimizer sgd" "$logreg" compile --optimizer adamw \
     --momentum 0.9
@@ -438,7 +438,7 @@ for option in --lr=0.1 --num-epochs=2 --warmup-steps=3 --momentum=0.5; do
     refuses "app: $option of inference" 64 "${option%=*} is training's: leave it or --inference out" "$logreg" run -p "$pef" \
         --inference "$option"
 done
-refuses "app: unknown schedule" 64 "expected constant or linear or cosine" "$logreg" run -p "$pef" --lr-schedule sawtooth
+refuses "app: unknown schedule" 64 "expected constant, linear or cosine" "$logreg" run -p "$pef" --lr-schedule sawtooth
 refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1

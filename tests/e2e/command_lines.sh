@@ -43,7 +43,7 @@ refuses "there is no option --mdoel: did you mean --model?" "$sambaflow" lm gene
 refuses "there is no option --tpye: did you mean --type?" "$sambaflow" lm export --model a --to b --tpye f16
 refuses "--type is not an option of save" "$sambaflow" lm save --model a --load b --to c --type f16
 refuses "give the model's folder by --model FOLDER and the GGUF file to write by --to FILE" "$sambaflow" lm export --model a
-refuses "--type: expected f32 or f16 or bf16 or q8_0 or q4_0, given 'f8'" "$sambaflow" lm export --model a --to b --type f8
+refuses "--type: expected f32, f16, bf16, q8_0 or q4_0, given 'f8'" "$sambaflow" lm export --model a --to b --type f8
 refuses "'trian' is no command (did you mean train?): give compile, run, train, " "$logreg" trian
 refuses "there is no option --batchsize: did you mean --batch-size?" "$logreg" compile --batchsize 3
 refuses "there is no option --num-itterations: did you mean --num-iterations?" "$logreg" measure-performance --num-itterations 3
