@@ -75,24 +75,35 @@ class Modes:
             found = self._decided[now] = self._decide(now)
         if found.__class__ is str:
             raise errors.StateError(found)
-        if self._inference and self._trained and now == self._stood and not self._told:
+        train = self._that_train(now) if self._inference and not self._told else []
+        if train:
             self._told = True
-            more = f" and {len(self._trained) - 1} more stand" if len(self._trained) > 1 else " stands"
+            more = f" and {len(train) - 1} more stand" if len(train) > 1 else " stands"
             launch.warn(
-                f"run: {self._call} was compiled for inference, and {self._first()}{more} in train(): it runs as in eval(), "
+                f"run: {self._call} was compiled for inference, and {train[0]}{more} in train(): it runs as in eval(), "
                 "without dropout and by running statistics. Say so by model.eval() or train=False",
                 errors.NoEffectWarning,
                 stacklevel=6,
             )
         return found
 
+    def _that_train(self, now):
+        """The modules that would train if the graph, which is for inference, did."""
+        if now == self._stood:
+            return [self._named(item) for item in self._trained.items()]
+        return [self._named(name) for name, mode, stood in zip(self._names, now, self._stood) if mode and not stood]
+
     def _decide(self, now):
         if now == self._stood:
             return not self._inference
         if not any(now) and self._stock:
             return False
+        if self._inference:  # what the model computes where nothing trains
+            standing = [(module(), False) for module, mode in zip(self._modules, now) if mode]
+            difference, follows = self._difference(False, standing)
+            return self._refusal(now, difference, follows) if difference else False
         first = ""
-        for train in [False] if self._inference or not any(now) else [True, False]:
+        for train in [False] if not any(now) else [True, False]:
             difference, follows = self._difference(train, ())
             if not difference:
                 return train
@@ -136,11 +147,9 @@ class Modes:
             )
         trains = next((each for each in moving if each[1]), None)
         if trains is not None and not trains[2]:
-            name = self._named(trains[0])
-            if self._inference:
-                return f"run: {name} stands in train(), and {self._call} was compiled for inference: put it in eval()"
             return (
-                f"run: {name} stands in train(), and stood in eval() when {self._call} was traced, which has no training of it: "
+                f"run: {self._named(trains[0])} stands in train(), and stood in eval() when {self._call} was traced, which has no "
+                "training of it: "
                 f"put it in eval() again, or {_AS_IT_STANDS}"
             )
         rest = [
