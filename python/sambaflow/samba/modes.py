@@ -148,9 +148,8 @@ class Modes:
         trains = next((each for each in moving if each[1]), None)
         if trains is not None and not trains[2]:
             return (
-                f"run: {self._named(trains[0])} stands in train(), and stood in eval() when {self._call} was traced, which has no "
-                "training of it: "
-                f"put it in eval() again, or {_AS_IT_STANDS}"
+                f"run: {self._named(trains[0])} stands in train(), and stood in eval() when {self._call} was traced, which has "
+                f"no training of it: put it in eval() again, or {_AS_IT_STANDS}"
             )
         rest = [
             name for name, mode, stood in zip(self._names, now, self._stood) if mode and stood and name[0] in self._follows
