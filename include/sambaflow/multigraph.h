@@ -22,9 +22,9 @@ SAMBA_API void samba_multigraph_free(samba_multigraph *multigraph); /* NULL is a
 
 /* Traces and compiles a graph, as samba_compile would, and adds it behind the others under options->name; nothing of the options
  * is needed later, and output_folder and pef_name do not count. NAME if there is a graph of that name, unless `overwrite`, which
- * takes the old one out. One that has a name is the same in all graphs that name it, its
- * hyperparameters and its count of steps. One without a name is that of an earlier graph which trains the same parameter and is
- * alike in kind, flags and numbers, else it is called "<graph>.optim0" ... A memory_budget is that of the graph by itself.
+ * takes the old one out. An optimizer that has a name is the same in all graphs that name it, its hyperparameters and its count
+ * of steps. One without a name is that of an earlier graph which trains the same parameter and is alike in kind, flags and
+ * numbers, else it is called "<graph>.optim0" ... A memory_budget is that of the graph by itself.
  * On an error the graphs are as they were. */
 SAMBA_API samba_status samba_multigraph_add(samba_multigraph *multigraph, const samba_compile_options *options, bool overwrite);
 

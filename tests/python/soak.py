@@ -361,7 +361,7 @@ def soak(seconds, seed, most_actions):
                     flush=True,
                 )
                 assert (descriptors, threads) == first[2:], f"descriptors and threads were {first[2:]}"
-                if now <= seconds / 5 or actions <= WARM_UP or warm is None:
+                if now <= seconds / 5 or actions <= WARM_UP:
                     warm = max(resident, warm[0] if warm else 0), max(held, warm[1] if warm else 0), actions
                 grown = CACHES + OBJECT * (actions - warm[2])
                 assert held <= warm[1] + grown, (
