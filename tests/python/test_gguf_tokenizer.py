@@ -125,7 +125,7 @@ def check_folder(folder, expected, r):
 @pytest.mark.parametrize("pre", PRE)
 def test_byte_level(pre, tmp_path):
     r = random.Random(f"{SEED} {pre}")
-    print(f"SAMBA_LM_SEED={SEED}")
+    print(f"SAMBAFLOW_SEED={SEED}")
     tokenizer = trained(pre)
     merges = merges_of(tokenizer)
     begin, end = tokenizer.token_to_id("<|begin|>"), tokenizer.token_to_id("<|end|>")
@@ -148,7 +148,7 @@ def test_byte_level(pre, tmp_path):
 @pytest.mark.parametrize("prefix", [True, False])
 def test_sentencepiece(prefix, tmp_path):
     r = random.Random(f"{SEED} {prefix}")
-    print(f"SAMBA_LM_SEED={SEED}")
+    print(f"SAMBAFLOW_SEED={SEED}")
     trained_model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS * 3),

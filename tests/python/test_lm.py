@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models from a folder beside transformers: small random models of each architecture are saved, compiled by `sambaflow
 lm compile`, and run for one step of SGD with rate 1. Logits and loss are those of transformers; so are the gradients, which are
-what the step took from the weights. Configurations are drawn from SEED, which is told where a case fails; SAMBA_LM_SEED and
+what the step took from the weights. Configurations are drawn from SEED, which is told where a case fails; SAMBAFLOW_SEED and
 SAMBA_LM_CASES ask for others and more."""
 
 import copy
@@ -21,7 +21,7 @@ import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SAMBAFLOW_BUILD", ROOT / "build"))
-SEED = int(os.environ.get("SAMBA_LM_SEED", "20261128"))
+SEED = int(os.environ.get("SAMBAFLOW_SEED", "20261128"))
 CASES = int(os.environ.get("SAMBA_LM_CASES", "3"))
 CLOSE = 2e-5  # of the greatest value
 logging.getLogger("transformers").setLevel(logging.ERROR)
@@ -384,7 +384,7 @@ def weights_of(folder):
 
 def prepared(folder, draw, number, r, **save):
     config = draw(r)
-    print(f"SAMBA_LM_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
     model = make(config, r.randint(0, 1 << 30))
     model.save_pretrained(folder / "model", **save)
     return model, weights_of(folder / "model")

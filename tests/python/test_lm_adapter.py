@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters beside PEFT: small random models of each architecture get LoRA or DoRA, are trained for 20 steps of AdamW by both, and
 adapters go both ways: PEFT's folder is compiled and loaded, ours is loaded by PEFT, merged weights are transformers'. The frozen
-base is float32, or in fewer bits, which the other side is then given as they are. SAMBA_LM_SEED draws others."""
+base is float32, or in fewer bits, which the other side is then given as they are. SAMBAFLOW_SEED draws others."""
 
 import ctypes
 import random
@@ -180,7 +180,7 @@ def test_adapters(draw, number, tmp_path):
     for key in ("attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout", "dropout"):
         if hasattr(config, key):
             setattr(config, key, 0.0)
-    print(f"SAMBA_LM_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
     model = adapted(config, r.randint(0, 1 << 30), tmp_path, target_modules="all-linear", **OPTIONS[number])
     tokens = tokens_of(r, r.choice([1, 2]), r.choice([3, 8]), config.vocab_size)
     logits = compare(model, tmp_path, "float32", tokens)

@@ -175,7 +175,7 @@ def expected(model, prompt, new, uniforms, monkeypatch, mode):
 def drawn(draw, number, folder):
     r = random.Random(f"{SEED} {draw.__name__} {number}")
     config = draw(r)
-    print(f"SAMBA_LM_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
     model = make(config, r.randint(0, 1 << 30))
     model.save_pretrained(folder / "model")
     return r, model
@@ -373,7 +373,7 @@ def test_bases(draw, base, tmp_path, monkeypatch):
     """Weights in fewer bits: logits and tokens are those of transformers with the weights that they stand for, for one sequence
     and several, and prompts that come by few tokens or many at once."""
     r = random.Random(f"{SEED} {draw.__name__} {base}")
-    print(f"SAMBA_LM_SEED={SEED}")
+    print(f"SAMBAFLOW_SEED={SEED}")
     model = make(draw(r), 12)
     model.save_pretrained(tmp_path / "model", max_shard_size="60KB" if base == 2 else "1GB")  # one file, or several
     rounded(model, base)

@@ -2,7 +2,7 @@
 """GGUF files as models beside transformers: small random models of each architecture are written by the package `gguf`
 (gguf_models.py), opened by `sambaflow lm`, and run for one step of SGD. Logits, loss and gradients are those of transformers with
 the same weights. What is written here is read by `gguf` and by transformers. Their tokenizers are test_gguf_tokenizer.py's.
-SAMBA_LM_SEED and SAMBA_LM_CASES as in test_lm.py."""
+SAMBAFLOW_SEED and SAMBA_LM_CASES as in test_lm.py."""
 
 import random
 import shutil
@@ -190,7 +190,7 @@ def prepared(folder, draw, number):
     """A model, its weights by their names in a folder, and the file `model`."""
     r = random.Random(f"gguf {SEED} {draw.__name__} {number}")
     config = draw(r)
-    print(f"SAMBA_LM_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {draw.__name__} {number}: {config.to_diff_dict()}")
     model = make(config, r.randint(0, 1 << 30))
     model.save_pretrained(folder / "folder")
     return r, model, weights_of(folder / "folder")
@@ -269,7 +269,7 @@ def test_transformers_reads(draw, tmp_path):
     if draw is gemma2:
         config.final_logit_softcapping, config.attn_logit_softcapping, config.sliding_window = 30.0, 50.0, 4096
         config.head_dim = config.query_pre_attn_scalar = 256
-    print(f"SAMBA_LM_SEED={SEED}, {draw.__name__}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {draw.__name__}: {config.to_diff_dict()}")
     model = make(type(config).from_dict(config.to_dict()), r.randint(0, 1 << 30))
     model.save_pretrained(tmp_path / "folder")
     sambaflow("lm", "export", "--model", tmp_path / "folder", "--to", tmp_path / "m.gguf")
@@ -293,7 +293,7 @@ def test_types(draw, kind, tmp_path):
         sizes = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 32}
         sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2}
         config = type(config).from_dict(config.to_dict() | sizes)
-    print(f"SAMBA_LM_SEED={SEED}, {kind}: {config.to_diff_dict()}")
+    print(f"SAMBAFLOW_SEED={SEED}, {kind}: {config.to_diff_dict()}")
     model = make(config, 1)
     model.save_pretrained(tmp_path / "folder")
     sambaflow("lm", "export", "--model", tmp_path / "folder", "--to", tmp_path / "model", "--type", kind.lower())

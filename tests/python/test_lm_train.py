@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sambaflow lm train` beside PyTorch and transformers: the same folder, sequences and options give the same losses of 20 steps,
 the same test, and the same weights, with prompts, padding and packed articles. A training that is killed and resumed ends with
-the bits of one that was not. Data is drawn from SEED, which SAMBA_LM_SEED replaces."""
+the bits of one that was not. Data is drawn from SEED, which SAMBAFLOW_SEED replaces."""
 
 import ctypes
 import json
@@ -23,7 +23,7 @@ import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SAMBAFLOW_BUILD", ROOT / "build"))
-SEED = int(os.environ.get("SAMBA_LM_SEED", "20261128"))
+SEED = int(os.environ.get("SAMBAFLOW_SEED", "20261128"))
 VOCABULARY = 61
 PROMPT, COMPLETION, PADDING, END = range(4)
 logging.getLogger("transformers").setLevel(logging.ERROR)

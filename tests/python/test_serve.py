@@ -22,7 +22,7 @@ import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SAMBAFLOW_BUILD", ROOT / "build"))
-SEED = int(os.environ.get("SAMBA_LM_SEED", "20261128"))
+SEED = int(os.environ.get("SAMBAFLOW_SEED", "20261128"))
 TEMPLATE = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -280,7 +280,7 @@ def post(url, body):
 
 def test_changed_bodies(server):
     """Bytes and values of requests changed at random: an answer, or an error object that says why not."""
-    print(f"SAMBA_LM_SEED={SEED}")
+    print(f"SAMBAFLOW_SEED={SEED}")
     r = random.Random(f"{SEED} bodies")
     bodies = [
         {"prompt": "The sea", "max_tokens": 3, "temperature": 0.5, "n": 2, "stop": ["a", "b"], "seed": 1, "stream": True},
