@@ -215,11 +215,9 @@ static const char *write_aside(recognition *r)
         samba_onnx_keep(w, samba_onnx_format(w, "v:%s", r->values[i]), "");
     }
     for (int64_t i = r->value_count; i < count && w->status == SAMBA_OK && w->refusal_count == 0; i++) {
-        const samba_onnx_write_row *row = samba_onnx_write_rows[r->aside->nodes[i].op];
-        if (!row->write || !is_computed(&r->aside->nodes[i]))
+        if (!is_computed(&r->aside->nodes[i]))
             return NULL;
-        w->node = &r->aside->nodes[i];
-        w->values[i] = row->write(w, w->node);
+        w->values[i] = samba_onnx_write_operator(w, &r->aside->nodes[i]);
     }
     return w->status == SAMBA_OK && w->refusal_count == 0 ? w->values[count - 1] : NULL;
 }

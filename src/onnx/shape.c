@@ -351,25 +351,65 @@ void samba_onnx_split(samba_onnx_node *node)
     }
 }
 
-/* One dim of numpy's a[start:end:step]. */
-static samba_value slice_dim(samba_value a, int dim, int64_t start, int64_t end, int64_t step)
+/* Cuts of several dims, as one operator. Backwards are the same elements forwards, turned round. */
+typedef struct cuts {
+    int rank, turned_count, turned[SAMBA_MAX_RANK];
+    bool some, cut[SAMBA_MAX_RANK];
+    samba_attrs attrs;
+} cuts;
+
+static cuts no_cuts(samba_value a)
 {
-    int64_t size = samba_value_size(a, dim);
+    cuts c = {.rank = samba_value_rank(a)};
+    int64_t zeros[SAMBA_MAX_RANK] = {0}, ones[SAMBA_MAX_RANK], sizes[SAMBA_MAX_RANK];
+    for (int d = 0; d < c.rank; d++) {
+        ones[d] = 1;
+        sizes[d] = samba_value_size(a, d);
+    }
+    c.attrs.slice.start = samba_dims_of(c.rank, zeros);
+    c.attrs.slice.stop = samba_dims_of(c.rank, sizes);
+    c.attrs.slice.step = samba_dims_of(c.rank, ones);
+    return c;
+}
+
+static void set_cut(cuts *c, int dim, int64_t start, int64_t stop, int64_t step)
+{
+    c->some |= start != 0 || stop != c->attrs.slice.stop.at[dim] || step != 1;
+    c->cut[dim] = true;
+    c->attrs.slice.start.at[dim] = start;
+    c->attrs.slice.stop.at[dim] = stop;
+    c->attrs.slice.step.at[dim] = step;
+}
+
+/* One dim of numpy's a[start:end:step], of a dim that is whole yet. */
+static void cut_dim(cuts *c, int dim, int64_t start, int64_t end, int64_t step)
+{
+    const int64_t size = c->attrs.slice.stop.at[dim];
     start = start < 0 ? start + size : start;
     end = end < 0 ? (end < -size ? -1 : end + size) : end;
     if (step > 0) {
         start = start < 0 ? 0 : start > size ? size : start;
         end = end < start ? start : end > size ? size : end;
-        return samba_slice(a, dim, start, end, step > size ? size + 1 : step);
+        set_cut(c, dim, start, end, step > size ? size + 1 : step);
+        return;
     }
-    /* backwards: the same elements forwards, turned round */
     start = start < 0 ? -1 : start >= size ? size - 1 : start;
     end = end >= start ? start : end;
     int64_t length = start - end, stride = step < -size - 1 ? size + 1 : -step, count = (length + stride - 1) / stride;
-    if (count <= 0)
-        return samba_slice(a, dim, 0, 0, 1);
-    samba_value forwards = samba_slice(a, dim, start - (count - 1) * stride, start + 1, stride);
-    return count > 1 ? samba_flip(forwards, 1, &dim) : forwards;
+    if (count <= 0) {
+        set_cut(c, dim, 0, 0, 1);
+        return;
+    }
+    set_cut(c, dim, start - (count - 1) * stride, start + 1, stride);
+    if (count > 1)
+        c->turned[c->turned_count++] = dim;
+}
+
+static samba_value cut(const cuts *c, samba_value a)
+{
+    if (c->some && a.index != SAMBA_NONE)
+        a.index = samba_emit(a.graph, SAMBA_OP_slice, 1, &a.index, &c->attrs);
+    return c->turned_count ? samba_flip(a, c->turned_count, c->turned) : a;
 }
 
 void samba_onnx_slice(samba_onnx_node *node);
@@ -394,15 +434,20 @@ void samba_onnx_slice(samba_onnx_node *node)
                           rank);
         return;
     }
+    cuts c = no_cuts(a);
     for (int i = 0; i < count && node->graph->status == SAMBA_OK; i++) {
         int64_t axis = named < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i], step = stepped < 0 ? 1 : steps[i];
         if (axis < 0 || axis >= rank || step == 0) {
             samba_onnx_refuse(node, "axis %lld with step %lld of %d dims", (long long)axis, (long long)step, rank);
             return;
         }
-        a = slice_dim(a, (int)axis, starts[i], ends[i], step);
+        if (c.cut[axis]) { /* a second time: of what the first has left */
+            a = cut(&c, a);
+            c = no_cuts(a);
+        }
+        cut_dim(&c, (int)axis, starts[i], ends[i], step);
     }
-    samba_onnx_out_same(node, a);
+    samba_onnx_out_same(node, cut(&c, a));
 }
 
 void samba_onnx_tile(samba_onnx_node *node);

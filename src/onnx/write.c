@@ -153,42 +153,53 @@ static const char *rename_result(samba_onnx_writer *w, const char *value, int64_
     return NULL;
 }
 
-static bool may_say(const Samba__Onnx__NodeProto *result, const char *value)
+/* The node that ends an operator: of those put since `before`, that with the result, or one that was there already, inside of
+ * another operator, say. NULL: the result is of no node, or of one of several results. */
+static Samba__Onnx__NodeProto *last_node(const samba_onnx_writer *w, const char *value, int64_t before)
 {
-    return result->output[0] == value && result->n_output == 1 && result->n_metadata_props == 0;
+    Samba__Onnx__NodeProto *node = w->latest;
+    for (int64_t i = w->nodes.count - 1; i >= before; i--) {
+        Samba__Onnx__NodeProto *put = w->nodes.at[i];
+        node = put->output[0] == value ? put : node;
+    }
+    return node && node->output[0] == value && node->n_output == 1 ? node : NULL;
 }
 
-/* Of the nodes put since `before`, that with the result, or a node that was there already: inside of another operator, say. One
- * that says something, or has more results, stays as it is. */
-static void say_operator(samba_onnx_writer *w, const samba_node *node, const char *value, int64_t before)
+/* The same node a second time, with a result of its own. */
+static const char *put_again(samba_onnx_writer *w, const Samba__Onnx__NodeProto *node)
 {
-    if (w->refusal_count)
-        return;
-    for (int64_t i = w->nodes.count - 1; i >= before; i--)
-        if (may_say(w->nodes.at[i], value)) {
-            samba_onnx_say_operator(w, w->nodes.at[i], node);
-            return;
-        }
-    if (w->latest && may_say(w->latest, value))
-        samba_onnx_say_operator(w, w->latest, node);
+    for (size_t i = 0; i < node->n_attribute; i++)
+        samba_onnx_push(w, &w->attributes, node->attribute[i]);
+    w->fresh = true;
+    const char *value = samba_onnx_put(w, node->op_type, (int)node->n_input, (const char *const *)node->input);
+    w->fresh = false;
+    return value;
+}
+
+/* The last node of an operator says which operator that is; where it says another one already, which has the same nodes, its
+ * like does. */
+static const char *say_operator(samba_onnx_writer *w, const samba_node *node, const char *value, int64_t before)
+{
+    Samba__Onnx__NodeProto *last = last_node(w, value, before);
+    if (!last || w->refusal_count || w->status != SAMBA_OK)
+        return value;
+    if (last->n_metadata_props) {
+        value = put_again(w, last);
+        last = w->latest;
+    }
+    if (last)
+        samba_onnx_say_operator(w, last, node);
+    return value;
 }
 
 static void write_node(samba_onnx_writer *w, int64_t index)
 {
     const samba_node *node = &w->graph->nodes[index];
-    const samba_onnx_write_row *row = samba_onnx_write_rows[node->op];
-    int64_t before = w->nodes.count;
-    w->node = node;
-    if (!row->write) {
-        samba_onnx_cannot(w, node, "%s", row->reason ? row->reason : "there is no way to write it");
-        w->values[index] = "";
-        return;
-    }
-    const int64_t puts = w->puts;
-    const char *value = row->write(w, node);
+    const int64_t before = w->nodes.count, puts = w->puts;
+    const char *value = samba_onnx_write_operator(w, node);
     w->attributes = (samba_onnx_list){NULL, 0, 0};
-    if (w->puts > puts + !row->tells)
-        say_operator(w, node, value, before);
+    if (w->puts > puts + !samba_onnx_write_rows[node->op]->tells)
+        value = say_operator(w, node, value, before);
     if (w->results[index] && w->status == SAMBA_OK && w->refusal_count == 0) {
         const char *name = rename_result(w, value, before, w->results[index]);
         value = name ? name : value;
@@ -196,7 +207,7 @@ static void write_node(samba_onnx_writer *w, int64_t index)
     w->values[index] = value;
 }
 
-static void count_uses(const samba_graph *graph, int64_t *uses)
+void samba_onnx_count_uses(const samba_graph *graph, int64_t *uses)
 {
     for (int64_t i = 0; i < graph->sink_count; i++)
         uses[graph->sinks[i].value]++;
@@ -211,7 +222,7 @@ static samba_status write_nodes(samba_onnx_writer *w)
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->uses, graph->node_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->values, graph->node_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->results, graph->node_count + 1));
-    count_uses(graph, w->uses);
+    samba_onnx_count_uses(graph, w->uses);
     for (int64_t i = 0; i < graph->node_count; i++)
         if (leaf_name(graph, &graph->nodes[i]))
             samba_onnx_keep(w, samba_onnx_format(w, "v:%s", leaf_name(graph, &graph->nodes[i])), "");

@@ -3,11 +3,11 @@
  * The inside of writing a graph as an ONNX model.
  *
  * First the graph is brought to what ONNX can say (write_lower.c): the forward pass alone, dropout and its like gone,
- * hyperparameters constants, composites that ONNX has not as core operators. Then each node in order is put as nodes of the model
- * by the function that its row of write.def names (write_math.c, write_int.c, write_shape.c, write_line.c, write_nn.c,
- * write_plane.c). Such a function gets names of values and gives the name of its result. ONNX Runtime has few operators for
- * 16-bit floats and small integers, so what computes does so in float32 and int32, between casts; that is exact, as a cast back
- * wraps here and there alike.
+ * hyperparameters constants. Then each node in order is put as nodes of the model by the function that its row of write.def names
+ * (write_math.c, write_int.c, write_shape.c, write_line.c, write_nn.c, write_plane.c), a composite that ONNX has not by those of
+ * what it is made of (write_expand.c). Such a function gets names of values and gives the name of its result. ONNX Runtime has
+ * few operators for 16-bit floats and small integers, so what computes does so in float32 and int32, between casts; that is
+ * exact, as a cast back wraps here and there alike.
  *
  * Failures stick to the writer, as those of a graph do; functions go on with "" for a name. What ONNX cannot say is a refusal: a
  * line of the final message. One expression must not put two nodes: their order, and so their names, would be the compiler's. */
@@ -55,18 +55,23 @@ typedef const char *samba_onnx_write_fn(samba_onnx_writer *w, const samba_node *
 typedef bool samba_onnx_own_fn(const samba_onnx_writer *w, const samba_graph *graph, const samba_node *node,
                                const samba_ref *inputs);
 typedef struct samba_onnx_write_row {
-    samba_onnx_write_fn *write; /* NULL: never met, since write_lower.c has put something else in its place; or refused */
-    samba_onnx_own_fn
-        *own;           /* of a composite: whether ONNX's own operator says it; else it is expanded. NULL: always, if `write` */
-    bool pass;          /* it is its first input */
-    bool tells;         /* a node alone says what it was */
-    const char *reason; /* why ONNX cannot say it; NULL: it can */
+    samba_onnx_write_fn *write; /* NULL: a composite, which is expanded; one that write_lower.c has replaced; or refused */
+    samba_onnx_own_fn *own; /* of a composite: whether ONNX's own operator says it; else it is expanded. NULL: it never does */
+    bool pass;              /* it is its first input */
+    bool tells;             /* a node alone says what it was */
+    const char *reason;     /* why ONNX cannot say it; NULL: it can */
 } samba_onnx_write_row;
 extern const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT]; /* write_ops.c, of write.def */
 
 /* ---- write_lower.c ---- */
 /* The forward graph of outputs and losses as ONNX can say it; sinks keep order and names. */
 samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result);
+
+/* ---- write_expand.c ---- */
+/* A node of the writer's graph, which becomes w->node; the name of what holds its result. */
+const char *samba_onnx_write_operator(samba_onnx_writer *w, const samba_node *node);
+/* write.c: how many read each node that sinks need, sinks among them; `uses` are zeros before. */
+void samba_onnx_count_uses(const samba_graph *graph, int64_t *uses);
 
 /* recognize.c: the node that ends an operator says which, so that a reader of ours has it again. */
 #define SAMBA_ONNX_OLDEST 17
@@ -147,6 +152,7 @@ const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node,
 #define OWN(name, function, when)                                                                                                \
     samba_onnx_write_fn function;                                                                                                \
     samba_onnx_own_fn when;
+#define TELL_OWN OWN
 #define EXPAND(name)
 #define PASS(name)
 #define REFUSE(name, reason)
@@ -154,6 +160,7 @@ const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node,
 #undef WRITE
 #undef TELL
 #undef OWN
+#undef TELL_OWN
 #undef EXPAND
 #undef PASS
 #undef REFUSE

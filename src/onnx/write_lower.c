@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A graph as ONNX can say it: what outputs and losses need of the forward pass, as a run computes it that does not train.
- * Hyperparameters are their defaults, `training` is 0, dropout is gone, and a composite is kept only where ONNX has the like. */
+ * Hyperparameters are their defaults, `training` is 0, dropout is gone. */
 #include "onnx/write.h"
 #include <string.h>
 
 typedef struct lowering {
-    samba_onnx_writer *w;
     const samba_graph *in;
     samba_graph *out;
     samba_ref *map;
     uint8_t *needed;
-    bool again; /* an expansion may have composites of its own */
 } lowering;
 
 static bool is_kept(const samba_sink *sink)
@@ -57,19 +55,13 @@ static samba_ref lowered(lowering *l, const samba_node *node, const samba_ref *i
         return inputs[0];
     if (node->op == SAMBA_OP_argin)
         return hyperparameter(out, node);
-    samba_op op = node->op == SAMBA_OP_sync_batch_norm ? SAMBA_OP_batch_norm : (samba_op)node->op;
-    if (samba_ops[op].expand && !(samba_onnx_write_rows[op]->own && samba_onnx_write_rows[op]->own(l->w, out, node, inputs))) {
-        samba_node copy = *node;
-        l->again = true;
-        return samba_ops[op].expand(out, &copy, inputs);
-    }
     samba_attrs_carry(out, l->in, node, &attrs);
-    if (op == SAMBA_OP_attention)
+    if (node->op == SAMBA_OP_attention)
         attrs.attention.dropout = 0;
-    return samba_emit(out, op, inputs_read(node), inputs, &attrs);
+    return samba_emit(out, (samba_op)node->op, inputs_read(node), inputs, &attrs);
 }
 
-static samba_status lower_once(lowering *l)
+static samba_status lower(lowering *l)
 {
     samba_ref inputs[SAMBA_MAX_ARITY];
     mark(l);
@@ -97,24 +89,16 @@ static samba_status lower_once(lowering *l)
 
 samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result)
 {
-    samba_graph *before = NULL;
-    for (bool again = true; again;) {
-        lowering l = {.w = w, .in = before ? before : graph};
-        samba_status status = samba_graph_like(l.in, &l.out);
-        if (status == SAMBA_OK)
-            status = SAMBA_ROOM(&w->arena, l.map, l.in->node_count + 1);
-        if (status == SAMBA_OK)
-            status = SAMBA_ROOM(&w->arena, l.needed, l.in->node_count + 1);
-        if (status == SAMBA_OK)
-            status = lower_once(&l);
-        samba_graph_free(before);
-        before = l.out;
-        again = l.again;
-        if (status != SAMBA_OK) {
-            samba_graph_free(before);
-            return status;
-        }
-    }
-    *result = before;
-    return SAMBA_OK;
+    lowering l = {.in = graph};
+    SAMBA_TRY(samba_graph_like(graph, &l.out));
+    samba_status status = SAMBA_ROOM(&w->arena, l.map, graph->node_count + 1);
+    if (status == SAMBA_OK)
+        status = SAMBA_ROOM(&w->arena, l.needed, graph->node_count + 1);
+    if (status == SAMBA_OK)
+        status = lower(&l);
+    if (status == SAMBA_OK)
+        *result = l.out;
+    else
+        samba_graph_free(l.out);
+    return status;
 }

@@ -48,7 +48,8 @@ static void put_places(samba_onnx_writer *w, const samba_attrs_conv *c, int spat
 const char *samba_onnx_product_with_bias(samba_onnx_writer *w, const samba_node *node)
 {
     const samba_node *product = samba_onnx_from(w, node, 0), *bias = samba_onnx_from(w, node, 1);
-    if (w->uses[node->inputs[0]] != 1 || product->dtype != SAMBA_FLOAT32)
+    if (w->uses[node->inputs[0]] != 1 || product->dtype != SAMBA_FLOAT32 || product->arity != 2 ||
+        samba_onnx_from(w, product, 1)->dtype != SAMBA_FLOAT32) /* of 16 bits: the product says so, and stays */
         return NULL;
     if (product->op == SAMBA_OP_matmul && turned(w, product) && bias->rank == 1 && bias->shape[0] == product->shape[1]) {
         samba_onnx_attr_int(w, "transB", 1);

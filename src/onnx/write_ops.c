@@ -6,6 +6,7 @@
 #define WRITE(name, function) static const samba_onnx_write_row row_##name = {function, NULL, false, false, NULL};
 #define TELL(name, function) static const samba_onnx_write_row row_##name = {function, NULL, false, true, NULL};
 #define OWN(name, function, when) static const samba_onnx_write_row row_##name = {function, when, false, false, NULL};
+#define TELL_OWN(name, function, when) static const samba_onnx_write_row row_##name = {function, when, false, true, NULL};
 #define EXPAND(name) static const samba_onnx_write_row row_##name = {NULL, NULL, false, false, NULL};
 #define PASS(name) static const samba_onnx_write_row row_##name = {NULL, NULL, true, false, NULL};
 #define REFUSE(name, reason) static const samba_onnx_write_row row_##name = {NULL, NULL, false, false, reason};

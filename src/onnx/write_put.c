@@ -276,7 +276,9 @@ const char *samba_onnx_put(samba_onnx_writer *w, const char *op, int count, cons
     node->n_input = (size_t)count, node->input = given;
     node->n_output = 1, node->output = result;
     node->op_type = (char *)(uintptr_t)op;
-    node->name = (char *)(uintptr_t)(w->node ? samba_graph_name_at(w->graph, w->node->location.scope) : "");
+    /* a copy: the graph may be that of an expansion, which ends before the model is written */
+    node->name =
+        (char *)(uintptr_t)(w->node ? samba_onnx_format(w, "%s", samba_graph_name_at(w->graph, w->node->location.scope)) : "");
     node->n_attribute = (size_t)attributes.count, node->attribute = (Samba__Onnx__AttributeProto **)attributes.at;
     if (w->status != SAMBA_OK || !samba_onnx_push(w, &w->nodes, node))
         return "";

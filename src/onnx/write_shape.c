@@ -20,7 +20,12 @@ const char *samba_onnx_write_constant(samba_onnx_writer *w, const samba_node *no
 
 const char *samba_onnx_write_literal(samba_onnx_writer *w, const samba_node *node)
 {
-    const samba_blob *blob = samba_graph_blob_at(w->graph, node->attrs->literal.data);
+    samba_blob *blob = samba_graph_blob_at(w->graph, node->attrs->literal.data);
+    const samba_status status = samba_arena_keep(&w->arena, blob); /* the graph may end before the model is written */
+    if (status != SAMBA_OK) {
+        samba_onnx_stop(w, status);
+        return "";
+    }
     return samba_onnx_tensor_of(w, (samba_dtype)node->dtype, node->rank, node->shape, blob->data);
 }
 

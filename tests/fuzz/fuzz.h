@@ -2,9 +2,9 @@
  *
  * Random graphs, through everything that can run one. generate.c makes a graph of operators, views and layers, check.c runs it
  * fused, unfused and by the reference, slopes.c holds its gradient against differences, train.c compiles it for training and runs
- * that, onnx.c writes it as an ONNX model and reads it, shrink.c makes a failing one small, tell.c says what was drawn, fuzz.c is
- * the program. A graph's text is all there is to know of a case: inputs get their values from the graph's name and their own
- * (inputs.c), and whatever else is drawn comes from the graph's name. */
+ * that, onnx.c writes it as an ONNX model and reads it (form.c says when graphs are the same), shrink.c makes a failing one
+ * small, tell.c says what was drawn, fuzz.c is the program. A graph's text is all there is to know of a case: inputs get their
+ * values from the graph's name and their own (inputs.c), and whatever else is drawn comes from the graph's name. */
 #ifndef SAMBA_FUZZ_H
 #define SAMBA_FUZZ_H
 
@@ -103,6 +103,12 @@ samba_graph *fuzz_gradient(const samba_graph *graph, samba_status *status);
 samba_graph *fuzz_training(const samba_graph *graph);
 const char *fuzz_folder(void); /* where a check may write files; NULL: there is none */
 void fuzz_folder_end(void);
+
+/* ---- form.c ---- */
+/* The graph in the form in which graphs are compared; NULL: no memory. */
+samba_graph *fuzz_form(const samba_graph *graph);
+/* What a graph says, whatever the order of its nodes and wherever they come from. 0: no memory. */
+uint64_t fuzz_meaning(const samba_graph *graph);
 
 /* ---- onnx.c ---- */
 /* As a model of an opset that the graph's name draws. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph written as an ONNX model and read again: the values are those of the reference. What was read, written and read once
- * more, is the same graph: the first reading brings it to the form that the functions of layers give (no permute that moves
- * nothing, what is known computed). What ONNX cannot say is refused by name, which is right. */
+ * A graph written as an ONNX model and read again: the values are those of the reference, and the graph is the same in the form
+ * of form.c. What was read, written and read once more, is the same graph as it stands. What ONNX cannot say is refused by name,
+ * which is right. */
 #include "fuzz.h"
 #include <sambaflow/onnx.h>
 
@@ -64,38 +64,17 @@ static fuzz_verdict same_values(const samba_graph *graph, const samba_array *val
     return FUZZ_RIGHT;
 }
 
-/* What a graph computes, whatever the order of its nodes and wherever they come from: the hash of its sinks' lines, in which a
- * node stands for the hash of its own line. 0: no memory. */
-static uint64_t meaning_of(const samba_graph *graph)
+static fuzz_verdict same_graph(const samba_graph *graph, const samba_graph *back, const char *how, fuzz_report *report)
 {
-    char *text = NULL, *save = NULL;
-    uint64_t *nodes = calloc((size_t)graph->node_count + 1, sizeof *nodes), sum = 0;
-    if (!nodes || samba_graph_print(graph, &text) != SAMBA_OK)
-        return free(nodes), 0;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        const bool is_node = line[0] == '%';
-        char *at = line, *type = NULL;
-        for (char *colon = line; is_node && (colon = strstr(colon, " : ")); colon++)
-            type = colon;
-        char *location = type ? strstr(type, " \"") : NULL;
-        if (location)
-            *location = '\0';
-        const int64_t self = is_node ? strtoll(line + 1, &at, 10) : 0;
-        uint64_t hash = 1;
-        for (char *operand; (operand = strstr(at, " %"));) {
-            hash = samba_hash(at, (size_t)(operand - at), hash);
-            const int64_t of = strtoll(operand + 2, &at, 10);
-            hash = samba_hash(&nodes[of], sizeof *nodes, hash);
-        }
-        hash = samba_hash(at, strlen(at), hash);
-        if (is_node)
-            nodes[self] = hash;
-        else
-            sum = samba_hash(&hash, sizeof hash, sum + 1);
-    }
-    free(nodes);
-    samba_text_free(graph->context, text);
-    return sum;
+    samba_graph *given = fuzz_form(graph), *found = fuzz_form(back);
+    const uint64_t one = given ? fuzz_meaning(given) : 0, other = found ? fuzz_meaning(found) : 0;
+    fuzz_verdict verdict = one && other ? FUZZ_RIGHT : FUZZ_IMPOSSIBLE;
+    if (one && other && one != other)
+        verdict = fuzz_wrong(report, -1, how, "another graph, of %lld operators, not %lld", (long long)found->node_count,
+                             (long long)given->node_count);
+    samba_graph_free(given);
+    samba_graph_free(found);
+    return verdict;
 }
 
 /* `first` is what was read, with the written graph's name, from which the opset comes. */
@@ -108,9 +87,9 @@ static fuzz_verdict same_again(const samba_graph *first, const char *path, fuzz_
     if (!second)
         return fuzz_wrong(report, -1, how, "%s", samba_error_message(first->context));
     fuzz_verdict verdict = FUZZ_RIGHT;
-    if (meaning_of(first) == 0)
+    if (fuzz_meaning(first) == 0)
         verdict = FUZZ_IMPOSSIBLE;
-    else if (meaning_of(first) != meaning_of(second))
+    else if (fuzz_meaning(first) != fuzz_meaning(second))
         verdict = fuzz_wrong(report, -1, how, "another graph, of %lld operators, not %lld", (long long)second->node_count,
                              (long long)first->node_count);
     samba_graph_free(second);
@@ -129,6 +108,8 @@ static fuzz_verdict there_and_back(const samba_graph *graph, const samba_graph *
     if (evaluate(back, &inputs, arena, found) != SAMBA_OK)
         return fuzz_wrong(report, -1, "from ONNX", "evaluating: %s", samba_error_message(graph->context));
     fuzz_verdict verdict = same_values(graph, values, allowed, back, found, "from ONNX", report);
+    if (verdict == FUZZ_RIGHT)
+        verdict = same_graph(graph, back, "from ONNX", report);
     return verdict == FUZZ_RIGHT ? same_again(back, path, report) : verdict;
 }
 

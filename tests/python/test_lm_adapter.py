@@ -16,6 +16,7 @@ import transformers
 from test_lm import ARCHITECTURES, BUILD, SEED, near, sambaflow, tokens_of
 
 STEPS, RATE = 20, 1e-3
+EPS = 1e-4  # with the usual 1e-8, AdamW makes whole steps of the rounding where a gradient is 0, as that of a window of one key
 one_thread = test_lm.one_thread
 
 
@@ -118,7 +119,8 @@ class Library:
 def compile_and_train(folder, tokens, base):
     """The logits behind STEPS steps."""
     batch, length = tokens.shape
-    words = ["-b", batch, "--length", length, "--logits", "--optimizer", "adamw", "--lr", RATE, "--weight-decay", "0.01"]
+    words = ["-b", batch, "--length", length, "--logits", "--optimizer", "adamw"]
+    words += ["--lr", RATE, "--weight-decay", "0.01", "--eps", EPS]
     words += ["--adapter", folder / "peft", "--base", base, "--no-dropout", "--pef", folder / "m.pef"]
     sambaflow("lm", "compile", "--model", folder / "model", *words)
     library = Library(folder)
@@ -135,7 +137,7 @@ def compile_and_train(folder, tokens, base):
 
 
 def learn(model, tokens):
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE, weight_decay=0.01, eps=EPS)
     for _ in range(STEPS):
         model(input_ids=tokens, labels=tokens).loss.backward()
         optimizer.step()
