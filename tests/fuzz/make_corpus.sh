@@ -47,8 +47,8 @@ for name, model in seen.values():
     open(f"{sys.argv[1]}/{name}.onnx", "wb").write(model)
 END
     # Models that we wrote, whose nodes say which operators they are.
-    "$build/tests/fuzz/fuzz" --write "$work" --count 30 --seed 1 >/dev/null
-    find "$work" -name '*.onnx' -size -4k | while read -r file; do cp "$file" "$corpus/onnx/written-$(basename "$file")"; done
+    "$build/tests/fuzz/fuzz" --write "$work" --count 60 --seed 1 >/dev/null
+    find "$work" -name '*.onnx' -size -5k | while read -r file; do cp "$file" "$corpus/onnx/written-$(basename "$file")"; done
 fi
 model() { # NAME PROGRAM ARGUMENT...
     name=$1 program=$2
