@@ -378,6 +378,7 @@ def test_lengths_killed(tmp_path):
     types = pairs(random.Random(SEED), 60, 17)
     for i, row in enumerate(types):
         row[4 + i % 13 :] = PADDING
+        row[3] = COMPLETION  # all are learned: 15 short ones and 45 long ones, whose last steps are not full
     write_data(tmp_path / "data.npz", types)
     words = ["--model", tmp_path / "model", "--data", tmp_path / "data.npz", "-b", 4, "-mb", 2, "--lr", 0.01, "--seed", 3]
     words += ["--length", "6,17", "--keep-last", "--threads", 1, "--checkpoint-every", 5]
