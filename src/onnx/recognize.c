@@ -305,9 +305,16 @@ static bool compare_all(recognition *r, const char *value)
     return false;
 }
 
+/* What was written runs without training; in a model that trains, its nodes are norms that do, as those of other models are. */
+static bool is_frozen(const recognition *r)
+{
+    const samba_op op = (samba_op)r->aside->nodes[r->aside->node_count - 1].op;
+    return r->node->reader->options.train && (op == SAMBA_OP_batch_norm || op == SAMBA_OP_sync_batch_norm);
+}
+
 static bool recognize(recognition *r, const char *line)
 {
-    if (!find_operands(r) || !parse_aside(r, line))
+    if (!find_operands(r) || !parse_aside(r, line) || is_frozen(r))
         return false;
     const char *value = write_aside(r);
     return value && compare_all(r, value);
