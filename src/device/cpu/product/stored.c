@@ -7,7 +7,8 @@
  * (k, n) that is a part of k, and what the parts give is added up in a second phase. There are as many with any number of
  * threads, and of rows of x, so that sums are the same. More rows: a unit is so many columns of y as a block of registers takes;
  * of these it widens W, some k at a time, into scratch that stays in the nearest caches, for all rows of x. These are packed
- * before, by all threads. */
+ * before, by all threads. Sums so far lie together in scratch, and go to y, whose rows are far apart, once; what of W comes next
+ * is asked for while products compute. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
@@ -29,9 +30,10 @@ typedef struct linear_state {
     bool many;
     int64_t parts;               /* of k, of few rows where W is (k, n): their sums lie one after the other; 1: y has them */
     int64_t depth;               /* of many: k of a step, whole groups */
+    bool together;               /* of many: sums lie in scratch until they are whole */
     int64_t width, strips, line; /* of many: columns of a unit, strips of x. Of few: columns of y that are dealt together */
-    int64_t x_at, room_at, row_at;
-    double all; /* ns of all units */
+    int64_t x_at, room_at, row_at, sum_at, own; /* bytes of scratch: of all; of a thread, rows, sums; a thread's */
+    double all;                                 /* ns of all units */
 } linear_state;
 
 static int64_t lines_of(const linear_state *s) { return (s->l.n + s->line - 1) / s->line; }
@@ -116,24 +118,30 @@ static void add_parts(const linear_state *s, const float *sums, int64_t from, in
 
 /* ---- many rows ---- */
 
-static int64_t packed_strip(const linear_state *s, int64_t depth) { return depth * s->kernels->blocks->dense_rows; }
-/* Where a step's strips begin: a step is packed by one thread, which may write a little beyond its end. */
-static int64_t step_at(const linear_state *s, int64_t step) { return step * (s->strips * packed_strip(s, s->depth) + BEYOND); }
-static int64_t steps_of(const linear_state *s) { return (s->l.k + s->depth - 1) / s->depth; }
+/* From strip to strip of a step: packing may write a little beyond one, and the next may be another thread's. */
+static int64_t packed_strip(const linear_state *s) { return s->depth * s->kernels->blocks->dense_rows + BEYOND; }
+static int64_t step_at(const linear_state *s, int64_t step) { return step * s->strips * packed_strip(s); }
+static int64_t steps_of(const linear_state *s) { return divide_up(s->l.k, s->depth); }
 static int64_t pitch_of(const linear_state *s) { return s->depth + APART; }
-/* So that a panel and the rows that it is turned from take their share of the second cache. */
+/* So that a panel and the rows that it is turned from take their share of the second cache; steps are alike. */
 static int64_t depth_of(const linear_state *s, const samba_cpu_machine *machine)
 {
-    const int64_t depth = at_most(machine->stored.step, machine->stored.panel / (2 * 4 * s->width));
-    return depth < SAMBA_STORED_GROUP ? SAMBA_STORED_GROUP : depth / SAMBA_STORED_GROUP * SAMBA_STORED_GROUP;
+    const int64_t most = at_most(machine->stored.step, machine->stored.panel / (2 * 4 * s->width));
+    const int64_t steps = divide_up(s->l.k, most < SAMBA_STORED_GROUP ? SAMBA_STORED_GROUP : most);
+    return round_up(divide_up(s->l.k, steps), SAMBA_STORED_GROUP);
 }
 
 /* Strip by strip, step after step: [step][strip][k of the step][row]. */
-static void pack_x(const linear_state *s, float *to, int64_t first_step, int64_t end_step)
+static void pack_x(const linear_state *s, float *to, int64_t strip, int64_t end)
 {
-    for (int64_t step = first_step; step < end_step; step++) {
-        const int64_t from = step * s->depth, depth = at_most(s->depth, s->l.k - from);
-        s->kernels->blocks->pack_strips(s->x + from, s->l.k, 1, s->l.m, depth, to + step_at(s, step));
+    for (; strip < end; strip++) {
+        const int64_t row = samba_dense_strip_row(s->l.m, s->strips, strip),
+                      rows = samba_dense_strip_row(s->l.m, s->strips, strip + 1) - row;
+        for (int64_t step = 0; step < steps_of(s); step++) {
+            const int64_t from = step * s->depth, depth = at_most(s->depth, s->l.k - from);
+            s->kernels->blocks->pack_strips(s->x + row * s->l.k + from, s->l.k, 1, rows, depth,
+                                            to + step_at(s, step) + strip * packed_strip(s));
+        }
     }
 }
 
@@ -156,51 +164,70 @@ static void pack_columns(const linear_state *s, int64_t column, int64_t columns,
     s->kernels->transpose4(panel, s->width, rows, pitch_of(s), columns, depth);
 }
 
-static void run_many(const linear_state *s, const float *x, char *own, int64_t unit)
+/* The part of W that is packed behind this one: of the next step, or of the next unit's first. */
+static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, int64_t first, int64_t end)
 {
     const samba_linear_stage *l = &s->l;
-    float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at);
+    const int64_t bytes = row_bytes(s), next = first + s->depth < l->k ? first + s->depth : 0, to = next ? unit : unit + 1;
+    const int64_t column = to * s->width, columns = at_most(s->width, l->n - column), depth = at_most(s->depth, l->k - next);
+    if (to >= end)
+        return;
+    if (l->transposed)
+        samba_fetch_rows(fetch, s->weights + next * bytes + column * bytes / l->n, columns * bytes / l->n, depth, bytes);
+    else
+        samba_fetch_rows(fetch, s->weights + column * bytes + next * bytes / l->k, depth * bytes / l->k, columns, bytes);
+}
+
+/* One unit, of which the thread has those up to `end`. */
+static void run_many(const linear_state *s, const float *x, char *own, int64_t unit, int64_t end)
+{
+    const samba_linear_stage *l = &s->l;
+    float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at),
+          *sums = (float *)(void *)(own + s->sum_at);
     const int64_t column = unit * s->width, columns = at_most(s->width, l->n - column);
     for (int64_t first = 0; first < l->k; first += s->depth) {
         const int64_t depth = at_most(s->depth, l->k - first);
+        const bool last = first + depth == l->k;
         samba_fetch fetch = {0};
         pack_columns(s, column, columns, first, depth, rows, panel);
+        fetch_next(s, &fetch, unit, first, end);
         const samba_dense block = {.rows = l->m,
                                    .cols = columns,
                                    .k = depth,
                                    .strips = true,
                                    .a = x + step_at(s, first / s->depth),
-                                   .lda = packed_strip(s, depth),
+                                   .lda = packed_strip(s),
                                    .b = panel,
                                    .ldb = s->width,
-                                   .from = first > 0 ? s->y + column : NULL,
-                                   .from_ld = l->n,
-                                   .c = s->y + column,
-                                   .ldc = l->n};
+                                   .from = first == 0    ? NULL
+                                           : s->together ? sums
+                                                         : s->y + column,
+                                   .from_ld = s->together ? s->width : l->n,
+                                   .c = s->together && !last ? sums : s->y + column,
+                                   .ldc = s->together && !last ? s->width : l->n};
         s->kernels->blocks->dense(&block, &fetch);
     }
 }
 
 /* ---- the stage ---- */
 
-static int64_t units_of(const linear_state *s, int phase, int threads)
+static int64_t units_of(const linear_state *s, int phase)
 {
-    return phase == 1 ? lines_of(s) : s->many ? threads : lines_of(s) * s->parts;
+    return phase == 1 ? lines_of(s) : s->many ? s->strips : lines_of(s) * s->parts;
 }
 
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const linear_state *s = state;
-    const int64_t steps = steps_of(s), shared = s->many ? s->x_at : 0;
-    const int64_t from = share(units_of(s, phase, threads), thread, threads),
-                  end = share(units_of(s, phase, threads), thread + 1, threads);
-    char *own = scratch + shared + thread * (s->row_at + round_up(s->many ? s->width * pitch_of(s) * 4 : 0, 64));
+    const int64_t shared = s->many ? s->x_at : 0;
+    const int64_t from = share(units_of(s, phase), thread, threads), end = share(units_of(s, phase), thread + 1, threads);
+    char *own = scratch + shared + thread * s->own;
     float *all = (float *)(void *)scratch;
     if (s->many && phase == 0)
-        pack_x(s, all, share(steps, thread, threads), share(steps, thread + 1, threads));
+        pack_x(s, all, from, end);
     else if (s->many)
         for (int64_t unit = from; unit < end; unit++)
-            run_many(s, all, own, unit);
+            run_many(s, all, own, unit, end);
     else if (phase == 1)
         add_parts(s, all, from * s->line, at_most(end * s->line, s->l.n));
     else if (s->l.transposed)
@@ -212,16 +239,17 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 static int64_t linear_units(const void *state, int phase, int threads, bool *free)
 {
     *free = false;
-    return units_of(state, phase, threads);
+    (void)threads;
+    return units_of(state, phase);
 }
 
 static double linear_work(const void *state, int phase, int threads, int64_t unit)
 {
     const linear_state *s = state;
-    (void)unit;
-    const double x = (double)(s->l.m * s->l.k) / threads;          /* about a ns an element */
-    const double sums = (double)(s->l.m * s->parts * s->line) / 8; /* some elements a ns */
-    return s->many && phase == 0 ? x : !s->many && phase == 1 ? sums : s->all / (double)units_of(s, phase, threads);
+    (void)unit, (void)threads;
+    const double x = (double)(s->l.m * s->l.k) / (double)units_of(s, phase); /* about a ns an element */
+    const double sums = (double)(s->l.m * s->parts * s->line) / 8;           /* some elements a ns */
+    return s->many && phase == 0 ? x : !s->many && phase == 1 ? sums : s->all / (double)units_of(s, phase);
 }
 
 static const samba_dealing linear_dealing = {linear_units, linear_work, NULL, NULL};
@@ -243,7 +271,6 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     const samba_linear_stage *l = &stage->linear;
     *s = (linear_state){.l = *l, .kernels = kernels, .width = kernels->blocks->dense_cols, .line = 1, .parts = 1};
     s->many = l->m > prepare->machine->stored.few_rows;
-    s->depth = depth_of(s, prepare->machine);
     s->x = (const float *)(const void *)samba_operand_memory(prepare, &stage->operands[0]);
     s->weights = samba_operand_memory(prepare, &stage->operands[1]);
     s->scales = stage->operand_count == 4 ? samba_operand_memory(prepare, &stage->operands[2]) : NULL;
@@ -257,12 +284,16 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     s->line = s->many ? s->width : l->n < 16 * prepare->threads ? 1 : 16;
     prepared->run = run;
     if (s->many) {
+        s->depth = depth_of(s, prepare->machine);
         s->strips = samba_dense_strips(l->m, kernels->blocks->dense_rows);
         s->x_at = round_up(step_at(s, steps_of(s)) * 4, 64);
         s->row_at = round_up(s->width * at_most(s->depth, l->k) * 4, 64);
+        s->sum_at = s->row_at + round_up(s->width * pitch_of(s) * 4, 64);
+        s->together = steps_of(s) > 1 && l->m * s->width * 4 <= prepare->machine->stored.sums;
+        s->own = s->sum_at + (s->together ? round_up(l->m * s->width * 4, 64) : 0);
         prepared->phases = 2;
         prepared->shared_scratch = s->x_at;
-        prepared->thread_scratch = s->row_at + round_up(s->width * pitch_of(s) * 4, 64);
+        prepared->thread_scratch = s->own;
         return SAMBA_OK;
     }
     if (l->form == SAMBA_LINEAR_INT4)
@@ -272,6 +303,6 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
         prepared->phases = s->parts > 1 ? 2 : 1;
         prepared->shared_scratch = s->parts > 1 ? round_up(s->parts * l->m * l->n * 4, 64) : 0;
     }
-    prepared->thread_scratch = s->row_at;
+    prepared->thread_scratch = s->own = s->row_at;
     return SAMBA_OK;
 }
