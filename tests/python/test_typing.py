@@ -120,8 +120,9 @@ def compare_function(where, nodes, function):
             if len(left) == len(real_shown):
                 real_shown = [(n, k, ... if mine is ... and d is not None else d) for (n, k, d), mine in zip(real_shown, left)]
             assert ours == real_shown, f"{where}: the stub has {ours}, the package {real_shown}"
-        else:  # one of several cases
-            assert {name for name, _, _ in ours} <= {name for name, _, _ in real}, where
+        else:  # one of several cases; before what run takes a module may stand
+            before = {"model"} if where.endswith(".SambaSession.run") else set()
+            assert {name for name, _, _ in ours} - before <= {name for name, _, _ in real}, where
 
 
 def compare(where, stub, real, own):

@@ -99,7 +99,23 @@ class SambaSession:
         distlearn_config: _Path | None = None,
     ) -> list[SambaTensor]: ...
     def add_graph(self, graph: SambaGraph, overwrite: bool = False) -> None: ...
-    def compile_multigraph(self, name: str = "", samba_only: bool = False, **kwarg: Any) -> str | None: ...
+    def compile_multigraph(
+        self,
+        name: str = "",
+        samba_only: bool = False,
+        *,
+        output_folder: _Path | None = None,
+        pef_name: str | None = None,
+        precision: str | None = None,
+        grad_accumulation_steps: int | None = None,
+        memory_budget: int | None = None,
+        mapping: str | None = None,
+        fast_memory: int | None = None,
+        data_parallel: bool | None = None,
+        app_dir: _Path | None = None,
+        config_dict: Any = None,
+        pef_metadata: Any = None,
+    ) -> str | None: ...
     def trace_multigraph(
         self,
         graph: SambaGraph | torch.nn.Module,
@@ -107,6 +123,7 @@ class SambaSession:
         optimizers: _Optimizers = None,
         trace_prefix: str | None = "",
         mapping: str = "",
+        init_output_grads: bool | None = None,
     ) -> tuple[SambaTensor, ...]: ...
     def init_multigraph_runtime(self, pef: _Path, transfer_device: bool = True) -> None: ...
     graphs: dict[str, SambaGraph]
@@ -151,6 +168,7 @@ class SambaSession:
         graph_name: str | None = None,
         reuse_inputs: str | SambaTensor | Sequence[str | SambaTensor] = (),
     ) -> tuple[SambaTensor, ...]: ...
+    def graph_of(self, call: str, model: Any, graph_name: str | None = None) -> str | None: ...
     def trains(self, train: bool = True, graph_name: str | None = None) -> bool: ...
     def has(self, name: str) -> bool: ...
     def start_of(self, output: str) -> float: ...

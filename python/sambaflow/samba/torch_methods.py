@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of torch.Tensor that take more as SambaTensor's: by position or by a name what torch has by keyword or by another name.
-`device` is taken and has no effect. And Python's operators: torch's take a TypeError, as a DtypeError is one, for an operand they
-do not know, and Python then speaks of operand types; here the function of that operator is asked again and says what is wrong."""
+`device` has no effect, and a NoEffectWarning tells of one that is not the CPU. And Python's operators: torch's take a TypeError,
+as a DtypeError is one, for an operand they do not know, and Python then speaks of operand types; here the function of that
+operator is asked again and says what is wrong."""
 
 import torch
+
+from sambaflow.samba import nominal
 
 
 def _made(make, tensor, size, more, options):
     """Sizes one by one, as torch takes them too, or as one sequence, which dtype and requires_grad may follow."""
-    options.pop("device", None)
+    _tell_device(make.__name__, options.pop("device", None))
     if isinstance(size, int):
         return make(tensor, size, *more, **options)
     if len(more) > 2:
         raise TypeError(f"{make.__name__} takes size, dtype and requires_grad by position, given {1 + len(more)} arguments")
     return make(tensor, size, **dict(zip(("dtype", "requires_grad"), more)), **options)
+
+
+def _tell_device(call, device):
+    """A tensor's values are on the CPU; a NoEffectWarning tells who asks for another place."""
+    if device is not None and torch.device(device).type != "cpu":
+        nominal.say(f"{call}: device={str(device)!r}", ", where the values of all tensors are", stacklevel=4)
 
 
 class TorchMethods:
@@ -33,6 +42,7 @@ class TorchMethods:
 
     def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False, **options):
         """torch.Tensor.new_full; None is this tensor's dtype."""
+        _tell_device("new_full", device)
         return torch.Tensor.new_full(self, size, fill_value, dtype=dtype, requires_grad=bool(requires_grad), **options)
 
     def share_memory_(self):
