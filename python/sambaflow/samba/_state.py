@@ -13,6 +13,19 @@ class _Here(threading.local):
 
 here = _Here()
 session = None
+_kept = []
+
+
+def until_reset(container):
+    """The set or dict, which samba.session.reset empties."""
+    _kept.append(container)
+    return container
+
+
+def reset():
+    """What modules keep for a process is as in a fresh one."""
+    for container in _kept:
+        container.clear()
 
 
 def eager(func, args, kwargs):

@@ -73,9 +73,11 @@ class _Here(threading.local):
 
     def modes(self):
         """[_InForce] of the thread."""
-        found = [(reference, reference()) for reference in self.in_force]
-        self.in_force = [reference for reference, its in found if its is not None]
-        return [its for _, its in found if its is not None]
+        return [its for its in [reference() for reference in tuple(self.in_force)] if its is not None]
+
+    def add(self, its):
+        """The latest, until nobody holds it."""
+        self.in_force.append(weakref.ref(its, self.in_force.remove))
 
 
 _here = _Here()
@@ -88,16 +90,21 @@ class Switch:
     def __init__(self):
         self._on = []  # what holds its modes
         self._latest = None
+        self._ended = False
 
     def enable(self, *arguments):
         """Turns the mode on, anew if it is on."""
         mode = Mode(*arguments)
         self._on, self._latest = [_InForce(mode)], mode
-        _here.in_force.append(weakref.ref(self._on[0]))
+        _here.add(self._on[0])
 
     def disable(self):
         """Turns it off; placeholders that there are stay what they are."""
         self._on = []
+
+    def end(self):
+        """Turns it off for good: the session has another switch."""
+        self._ended, self._on = True, []
 
     def enabled(self):
         """Whether it is on in this thread."""
@@ -111,7 +118,7 @@ class Switch:
         try:
             yield
         finally:
-            self._on = before
+            self._on = [] if self._ended else before
 
     def latest(self, seed):
         """The mode that was turned on last, on or off; one of that seed where there was none."""

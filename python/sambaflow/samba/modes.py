@@ -195,15 +195,15 @@ def chosen(table, train, graph_name):
 
 
 def graph_of(table, call, model, graph_name):
-    """The graph that a call means by a traced model, or None for whichever, and, where it says it, the graph's name; None: the one
-    that there is. `table` is as in chosen; where it is empty nothing was traced."""
+    """The graph that a call means by a traced model, or None for whichever, and, where it says it, the graph's name; None: the
+    one that there is. `table` is as in chosen; where it is empty nothing was traced."""
     if model is not None and type(model).__name__ != "ModelProto" and (graph_name is None or graph_name in table):
         model = arguments.module(call, model)
         its = {name: modes for name, modes in table.items() if modes.is_of(model)}
         if table and not its:
+            traced = " and ".join(dict.fromkeys(modes.kind for modes in table.values()))
             raise errors.StateError(
-                f"{call}: this {type(model).__name__} is not what was traced, "
-                f"{' and '.join(dict.fromkeys(modes.kind for modes in table.values()))}: give the model that trace_graph was given"
+                f"{call}: this {type(model).__name__} is not what was traced, {traced}: give the model that trace_graph was given"
             )
         if graph_name is None and its and None not in its:
             if len(its) > 1:
@@ -211,7 +211,8 @@ def graph_of(table, call, model, graph_name):
             return next(iter(its))
         if graph_name is not None and graph_name in table and graph_name not in its:
             raise errors.ArgumentError(
-                f"{call}: graph {graph_name!r} is of another model, a {table[graph_name].kind}; of this one: {', '.join(filter(None, its))}"
+                f"{call}: graph {graph_name!r} is of another model, a {table[graph_name].kind}; of this one: "
+                f"{', '.join(filter(None, its))}"
             )
     return graph_name
 

@@ -9,13 +9,13 @@ for each name, until samba.session.reset.
 ...     say("colour", ": a CPU has none")
 >>> [str(each.message) for each in said]
 ['colour: without effect on this device, a CPU: a CPU has none']
->>> forget()
 """
 
 from sambaflow import launch
 from sambaflow.errors import NoEffectWarning
+from sambaflow.samba import _state
 
-_said = set()
+_said = _state.until_reset(set())
 
 
 def say(name, why="", stacklevel=1):
@@ -33,8 +33,3 @@ def say_all(names, call, stacklevel=1):
         launch.warn(
             f"{call}: {', '.join(fresh)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=stacklevel + 1
         )
-
-
-def forget():
-    """As in a fresh process."""
-    _said.clear()

@@ -46,7 +46,8 @@ class Patch:
         with self._lock:
             self._count -= 1
             if self._count == 0:
-                self._stack.close()
+                stack, self._stack = self._stack, None
+                stack.close()
 
     def while_alive(self, thing):
         """In place as long as somebody holds that."""
@@ -56,8 +57,8 @@ class Patch:
 
 @contextlib.contextmanager
 def replaced(owner, name, new):
-    """Something else stands there: an attribute of a class, a module or a function, or in a dict. What a program itself puts there
-    meanwhile stays."""
+    """Something else stands there: an attribute of a class, a module or a function, or in a dict. What a program itself puts
+    there meanwhile stays."""
     old = _get(owner, name)
     _set(owner, name, new)
     try:

@@ -130,7 +130,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if self._runtime_profile is not None:
             self._runtime_profile.python.disable()
         if self._is_global:
-            nominal.forget()
+            _state.reset()
+        self._lazy.end()
         self.__init__(pef_path)
 
     def save(self, path, with_state=True):

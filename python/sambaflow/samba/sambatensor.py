@@ -274,7 +274,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def data(self):
         """The torch tensor with the values; while a model is traced, of a tensor that the graph has,
         and of one that forward has made, what detach() gives."""
-        if _state.here.tracer is not None and (self._trace == _state.here.tracer.id or _state.here.tracer.is_symbolic((self,), {})):
+        tracer = _state.here.tracer
+        if tracer is not None and (self._trace == tracer.id or tracer.is_symbolic((self,), {})):
             return self.detach()
         return None if self._held is None else self._held.detach()
 
@@ -440,13 +441,16 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no
         PEF is loaded, and for what has values that the device does not have - a result of a run, what was computed on the host, a
         model's buffer that is a constant of the PEF - all is on the host already. Returns the tensor."""
-        if _state.here.tracer is not None or (self._held is not None and (self._is_result or self._kept_name or not self._sn_name)):
+        here = self._held is not None and (self._is_result or self._kept_name or not self._sn_name)
+        if _state.here.tracer is not None or here:
             return self
         return self._fetched(self._owner(), inplace)
 
     def _fetched(self, session, inplace, name=None):
         """cpu, from a session that may be another than its own and know it by another name."""
-        if _state.here.tracer is not None or not session.is_loaded or (self._keeps_name and not session.has(name or self._sn_name)):
+        if _state.here.tracer is not None or not session.is_loaded:
+            return self
+        if self._keeps_name and not session.has(name or self._sn_name):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name

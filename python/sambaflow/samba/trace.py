@@ -701,7 +701,8 @@ def _uncompiled():
 
 
 def _put(stack):
-    batch_norms, hooks, distribution = torch.nn.modules.batchnorm, torch.utils.hooks.BackwardHook, torch.distributions.Distribution
+    batch_norms, hooks = torch.nn.modules.batchnorm, torch.utils.hooks.BackwardHook
+    distribution = torch.distributions.Distribution
     stack.callback(torch.nn.modules.module.register_module_forward_pre_hook(_entered).remove)
     stack.callback(torch.nn.modules.module.register_module_forward_hook(_left, always_call=True).remove)
     for owner, name, new in (
@@ -734,5 +735,5 @@ def at_work(tracer):
                 yield tracer
                 tracer.finish()
         finally:
-            _state.here.tracer = None
+            del _state.here.tracer
             tracer.left.restore(tracer)

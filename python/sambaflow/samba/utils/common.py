@@ -28,17 +28,7 @@ from sambaflow.samba.utils import utils
 
 
 def _driver(
-    args,
-    model,
-    inputs,
-    optim=None,
-    name="",
-    init_output_grads=True,
-    app_dir=None,
-    loss_indices=None,
-    *,
-    session=None,
-    **keywords,
+    args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, *, session=None, **keywords
 ):
     """Does args.command: compile, test, measure-performance or measure-sections; `run` is the application's own. `args` are those
     of parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of

@@ -97,9 +97,7 @@ def init_output_grads(
     begin with ones. Those of the names in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by
     name. With `is_variable_batch_size` a given gradient may have fewer samples than the PEF:
     those that are missing count for nothing. `session`: whose device, by default samba.session's."""
-    output_grads.start(
-        _of(session), output_tensors, unspecified_tensor_grad, customized_tensors_dict, is_variable_batch_size
-    )
+    output_grads.start(_of(session), output_tensors, unspecified_tensor_grad, customized_tensors_dict, is_variable_batch_size)
 
 
 def set_seed(seed, *, session=None):
@@ -165,20 +163,13 @@ def _measure(call, session, model, inputs, batch_size, inference, run_graph_only
 
 @exact
 def measure_performance(
-    model,
-    inputs,
-    batch_size=None,
-    inference=False,
-    run_graph_only=False,
-    n_iterations=100,
-    graph_name=None,
-    *,
-    session=None,
+    model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, *, session=None
 ):
     """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict.
     Training goes on meanwhile, as a run has it: a model that stands in eval() keeps its statistics. `model` is the one that was
-    traced, or None: of several graphs it says which, or `graph_name` does, whose inputs these are. Throughput counts `batch_size` samples
-    a run; None: the inputs' size in their batch_dim, or in their first dim. `session`: which, by default samba.session."""
+    traced, or None: of several graphs it says which, or `graph_name` does, whose inputs these are. Throughput counts
+    `batch_size` samples a run; None: the inputs' size in their batch_dim, or in their first dim. `session`: which, by default
+    samba.session."""
     device, options, bar, _kept, _ = _measure(
         "measure_performance", _of(session), model, inputs, batch_size, inference, run_graph_only, n_iterations, graph_name
     )
@@ -193,15 +184,7 @@ def measure_performance(
 
 @exact
 def measure_sections(
-    model,
-    inputs,
-    batch_size=None,
-    num_sections=None,
-    n_iterations=100,
-    inference=False,
-    graph_name=None,
-    *,
-    session=None,
+    model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, *, session=None
 ):
     """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `model`,
     `batch_size`, `graph_name` and `session` as of measure_performance. `num_sections`: how many are printed."""
