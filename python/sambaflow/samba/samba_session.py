@@ -470,6 +470,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if mapping:
             check_mapping("trace_multigraph", mapping)
         check_flag("trace_multigraph", "init_output_grads", init_output_grads)
+        if trace_prefix is not None and not isinstance(trace_prefix, str):
+            raise TypeError(f"trace_multigraph: trace_prefix is {trace_prefix!r:.100}: expected a word, before paths of modules")
         traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping, bool(init_output_grads))
         if self._optimizers is not None:
             self._end_trace(traced, len(self._several), True)
@@ -625,6 +627,9 @@ class SambaSession(Transfers, Auxiliary, Switches):
 
     def trains(self, train=True, graph_name=None):
         """Whether a run that is given these would train: with True as the graph's model stands."""
+        if graph_name is not None and graph_name not in self._modes:
+            known = ", ".join(name for name in self._modes if name is not None)
+            raise errors.NameError_(f"trains: no graph {graph_name!r:.100} was traced; there are: {known or 'none'}")
         return modes.chosen(self._modes, train, graph_name)
 
     def graph_of(self, call, model, graph_name=None):

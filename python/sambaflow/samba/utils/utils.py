@@ -39,7 +39,7 @@ import torch
 from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import replicas
-from sambaflow.samba import _state, output_grads, trees
+from sambaflow.samba import _state, modes, output_grads, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
 from sambaflow.samba.keywords import UNSAID_NORMAL, UNSAID_SECTION, exact
 from sambaflow.samba.progress import watched
@@ -149,7 +149,7 @@ def _measure(call, session, model, inputs, batch_size, inference, run_graph_only
     options.inputs, options.input_count = pointers, len(tensors)
     options.iterations, options.batch_size = n_iterations, batch_size or samples_of(call, inputs) or 0
     options.inference, options.run_graph_only = inference, run_graph_only
-    options.train = session.trains(not inference, graph_name)
+    options.train = modes.chosen(session._modes, not inference, graph_name)
     options.done = done = ffi.new("int64_t *")
     options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
     return (
