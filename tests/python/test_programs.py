@@ -233,6 +233,29 @@ def test_own_options_of_those_names(line):
         samba.session.compile(model, inputs, optim, config_dict={"inference": "no"})
 
 
+def test_batch_sizes_of_a_run(line):
+    """Said once, by the first call that has the inputs; batch_dim says which dim counts samples."""
+    model, inputs, optim = line
+    pef = samba.session.compile(model, inputs, optim)
+    rows, width = inputs[0].shape
+    parse_app_args(["run", f"-b={2 * rows}", "-mb", str(rows)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    parse_app_args(["run", f"-b={width}"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    inputs[0].batch_dim = 0
+    with pytest.warns(samba.NoEffectWarning, match=f"trace_graph: --batch-size {width} has no effect") as said:
+        utils.trace_graph(model, inputs, optim, pef=pef)
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    assert len(said) == 1 and said[0].filename == __file__
+    parse_app_args(["run", f"-b={rows}", "-mb", "1"])
+    with pytest.warns(samba.NoEffectWarning, match="trace_graph: --microbatch-size 1 has no effect"):
+        utils.trace_graph(model, inputs, optim, pef=pef)
+
+
 def test_seed(line):
     utils.set_seed(5)
     parse_app_args(["run"])

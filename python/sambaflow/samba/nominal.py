@@ -18,11 +18,16 @@ from sambaflow.samba import _state
 _said = _state.until_reset(set())
 
 
-def say(name, why="", stacklevel=1):
+def once(name, text, stacklevel=1):
     """Warns of that name, the first time. `stacklevel` is that of warnings.warn where this is called."""
     if name not in _said:
         _said.add(name)
-        launch.warn(f"{name}: without effect on this device, a CPU{why}", NoEffectWarning, stacklevel=stacklevel + 1)
+        launch.warn(text, NoEffectWarning, stacklevel=stacklevel + 1)
+
+
+def say(name, why="", stacklevel=1):
+    """The same in the words that most have."""
+    once(name, f"{name}: without effect on this device, a CPU{why}", stacklevel + 1)
 
 
 def say_all(names, call, stacklevel=1):

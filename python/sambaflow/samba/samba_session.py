@@ -329,6 +329,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         check_distlearn("trace_graph", distlearn_config)
         one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
         model = module("tracing", model)
+        self._settings.check_batch("trace_graph", inputs)
         tracer, outputs = forward_graph(model, inputs, loss_indices, "", legacy_names=self._legacy_names)
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)

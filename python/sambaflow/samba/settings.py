@@ -21,7 +21,7 @@ import tempfile
 from sambaflow import errors, launch
 from sambaflow.runtime import Session
 from sambaflow.runtime import replicas as joined
-from sambaflow.samba import trees
+from sambaflow.samba import nominal, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES, check_data_parallel, one_of
 from sambaflow.samba.keywords import UNSAID_NORMAL, is_said, said
 
@@ -232,7 +232,7 @@ class Settings:
         return "" if others else path
 
     def check_batch(self, call, inputs):
-        """Warns of a batch size that the command line has and the inputs have not: it is they who make the PEF's."""
+        """Warns, once, of a batch size that the command line has and the inputs have not: it is they who make the PEF's."""
         line, given = self._line("batch_size", "microbatch_size"), trees.tensors(inputs)
         dims = [(x, x.batch_dim) for x in given if getattr(x, "batch_dim", None) is not None]
         sizes = {x.shape[d] for x, d in dims if -x.dim() <= d < x.dim()} or {n for x in given for n in x.shape}
@@ -249,7 +249,7 @@ class Settings:
             )
         else:
             return
-        launch.warn(text, errors.NoEffectWarning, stacklevel=4)
+        nominal.once(text.partition(": ")[2], text, stacklevel=4)
 
 
 def written_to(path, compile_into):

@@ -4,6 +4,8 @@
 as a DtypeError is one, for an operand they do not know, and Python then speaks of operand types; here the function of that
 operator is asked again and says what is wrong."""
 
+import inspect
+
 import torch
 
 from sambaflow.samba import nominal
@@ -25,21 +27,43 @@ def _tell_device(call, device):
         nominal.say(f"{call}: device={str(device)!r}", ", where the values of all tensors are", stacklevel=4)
 
 
+def _taking(like):
+    """Decorator: the signature is that of another function, but for what torch alone gives."""
+
+    def decorated(function):
+        function.__signature__ = inspect.signature(like)
+        return function
+
+    return decorated
+
+
+def _new(self, size, dtype=None, requires_grad=False, *, device=None):
+    """What new_empty and its like take; sizes may also stand one by one."""
+
+
+def _new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
+    """What new_full takes."""
+
+
 class TorchMethods:
     """What comes before torch.Tensor in SambaTensor."""
 
+    @_taking(_new)
     def new_empty(self, size, *more, **options):
         """torch.Tensor.new_empty(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_empty, self, size, more, options)
 
+    @_taking(_new)
     def new_ones(self, size, *more, **options):
         """torch.Tensor.new_ones(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_ones, self, size, more, options)
 
+    @_taking(_new)
     def new_zeros(self, size, *more, **options):
         """torch.Tensor.new_zeros(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_zeros, self, size, more, options)
 
+    @_taking(_new_full)
     def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False, **options):
         """torch.Tensor.new_full; None is this tensor's dtype."""
         _tell_device("new_full", device)

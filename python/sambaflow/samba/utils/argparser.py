@@ -79,7 +79,7 @@ def _built_in(parser, command):
         "--microbatch-size",
         type=int,
         default=None,
-        help="samples that the device takes at a time; must divide the batch size, changes no result",
+        help="samples that the program's inputs have where it runs several times a step; must divide the batch size",
     )
     parser.add_argument("--grad-accumulation-steps", type=int, default=1, help="runs in a step, whose gradients add up")
     parser.add_argument("--inference", action="store_true", help="forward only")
