@@ -685,3 +685,25 @@ def test_reset_of_another_session(tmp_path):
     assert one.run((x,), outputs)[0].shape == (4, 2) and model.weight._owner() is one
     one.reset(pef)
     assert one.is_loaded and one.get_weight_names() == ["weight", "bias"]
+
+
+def test_tensors_of_a_session_that_is_gone(tmp_path):
+    """Another session's device, which may have tensors of the same names, is not theirs."""
+    one = samba.SambaSession()
+    model, x, optim, pef = line(one, tmp_path)
+    one.trace_graph(model, (x,), optim, pef=pef)
+    other, y, *_ = line(samba.session, tmp_path / "other")
+    samba.session.trace_graph(other, (y,), pef=samba.session.compile(other, (y,), inference=True, output_folder=str(tmp_path)))
+    before = model.weight.torch().detach().clone()
+    one.reset()
+    for _ in range(2):
+        with pytest.raises(errors.StateError, match="no PEF is loaded"):
+            model.weight.sn_data  # noqa: B018
+        with pytest.raises(errors.StateError, match="no PEF is loaded"):
+            model.weight.rdu()
+        model.cpu()
+        assert torch.equal(model.weight.torch(), before) and not x.fast_access
+        one = None
+        gc.collect()
+    samba.session.trace_graph(model, (x,), pef=samba.session.loaded().pef)
+    assert torch.equal(model.weight.sn_data, before)

@@ -13,6 +13,7 @@ class _Here(threading.local):
 
 here = _Here()
 session = None
+new_session = None  # SambaSession, the class
 _kept = []
 
 

@@ -643,6 +643,10 @@ class SambaSession(Transfers, Auxiliary, Switches):
         """Whether the device has a tensor of that name."""
         return self._device is not None and self._aliases.get(name, name) in self._device.tensors
 
+    def has_traced(self, tensor):
+        """Whether it is a tensor of what this session has traced last."""
+        return self._owned.has(tensor) or self._traced.get(tensor.sn_name) is tensor
+
     def start_of(self, output):
         """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
         return self.loaded().start(self._aliases.get(output, output))

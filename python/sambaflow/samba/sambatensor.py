@@ -408,9 +408,14 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._owner()
 
     def _owner(self):
-        """The session that traced it last, as long as that has a PEF; else samba.session."""
-        session = self._session and self._session()
-        return session if session is not None and session.is_loaded else _state.session
+        """The session that traced it last, as long as that has a PEF; then samba.session, if that has traced it too. Another
+        session's tensors of the same names are not its values: then it is one without a PEF."""
+        if self._session is None:
+            return _state.session
+        session = self._session()
+        if (session is None or not session.is_loaded) and _state.session.has_traced(self):
+            return _state.session
+        return session if session is not None else _state.new_session()
 
     @property
     def sn_data(self):
