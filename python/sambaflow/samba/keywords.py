@@ -37,7 +37,7 @@ def refuse_unknown(words, function, *others):
         if word not in known:
             near = difflib.get_close_matches(word, known, 1)
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(x for x in known if x != 'self')}"
-            raise TypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}")
+            raise TypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None
 
 
 def exact(function, *others, without=()):

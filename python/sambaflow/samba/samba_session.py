@@ -605,10 +605,13 @@ class SambaSession(Transfers, Auxiliary, Switches):
     def run(self, *args, **kwargs):
         if args and isinstance(args[0], torch.nn.Module):
             args = args[1:]
-        if kwargs and not kwargs.keys() <= _OF_RUN:
-            refuse_unknown(kwargs, self.run)
         if not self._profiler.enabled:
-            return self._run(*args, **kwargs)
+            try:
+                return self._run(*args, **kwargs)
+            except TypeError:
+                refuse_unknown(kwargs, self.run)  # which may be why
+                raise
+        refuse_unknown(kwargs, self.run)
         given = kwargs.get("section_types", args[_TYPES_OF_RUN] if len(args) > _TYPES_OF_RUN else ())
         with self._profiler.event("SAMBA_SESSION_RUN" + "".join(f"_{word.upper()}" for word in words(given))):
             return self._run(*args, **kwargs)
@@ -774,5 +777,4 @@ _WHY = {
     "init_output_grads": ": trace_graph has it, and session.run grad_of_outputs",
     "squeeze_bs_dim": ", where a dim of 1 costs nothing",
 }
-_OF_RUN = frozenset(inspect.signature(SambaSession._run).parameters) - {"self"}
 _TYPES_OF_RUN = list(inspect.signature(SambaSession._run).parameters).index("section_types") - 1
