@@ -13,8 +13,9 @@ errors words logging sambacollections
 dlpack report runtime launch checkpoint parquet __main__ sambaflow
 onnx prepare text
 onnx_backend
-_state optimizer_facts keywords shown exits trees torch_methods of_session profiler progress calls locations directives regions
-arguments transforms differences unwritten copies host_steps
+_state optimizer_facts keywords shown exits trees of_session profiler progress calls locations regions
+nominal patches
+arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
 sambatensor views functions nn
 functional
@@ -22,8 +23,8 @@ left owned convert same_value asked
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers
-lazy_param
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads
+lazy_param switches
 forward
 modes
 graph multigraph sizes window

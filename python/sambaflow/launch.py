@@ -8,6 +8,8 @@ them have alike the first one says, and the others keep quiet.
 said once
 """
 
+import os
+import sys
 import warnings
 
 from sambaflow._core import ffi, lib
@@ -33,10 +35,17 @@ def place():
     return f"replica {of.rank} of {of.size}: " if of.size > 1 else ""
 
 
+_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+
+
 def warn(message, category, stacklevel=1):
-    """warnings.warn of what all have alike."""
+    """warnings.warn of what all have alike. Where the line that `stacklevel` tells is one of this package, it is that of the
+    program that has called it."""
     if speaks():
-        warnings.warn(message, category, stacklevel=stacklevel + 1)
+        level, frame = stacklevel + 1, sys._getframe(stacklevel)
+        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, category, stacklevel=level)
 
 
 def say(*words):

@@ -384,7 +384,13 @@ def test_measuring(tmp_path, capsys):
         with pytest.raises(LookupError, match='there is no graph "prefill"; this PEF has: "train", "answer"'):
             measure(answer, question, n_iterations=3, graph_name="prefill")
         with pytest.raises(errors.ArgumentError, match="this PEF has 2 graphs, and the run does not say which"):
-            measure(answer, question, n_iterations=3)
+            measure(None, question, n_iterations=3)
+        with pytest.raises(errors.ArgumentError, match="graph 'train' is of another model, a Loss; of this one: answer"):
+            measure(answer, question, n_iterations=3, graph_name="train")
+        with pytest.raises(errors.StateError, match="this ReLU is not what was traced, Loss and Answer: give the model"):
+            measure(torch.nn.ReLU(), question, n_iterations=3)
+    (row,) = utils.measure_sections(answer, question, n_iterations=3)  # the model says which
+    assert (row["id"], row["type"]) == (3, "FWD")
 
 
 def test_mapping(tmp_path):

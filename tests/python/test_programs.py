@@ -44,7 +44,7 @@ def refused(folder, status, *words):
 
 def is_named(said, flags):
     """Each flag once, in one warning."""
-    (line,) = [line for line in said.splitlines() if "NoEffectWarning" in line]
+    (line,) = [line for line in said.splitlines() if "NoEffectWarning: --" in line]
     assert re.search(r"slides.py:\d+: NoEffectWarning: .*: without effect on this device, a CPU$", line), line
     for flag in {flag.split("=")[0] for flag in flags}:
         assert len(re.findall(rf"{flag}[,:]", line)) == 1, (flag, line)
@@ -95,7 +95,10 @@ def test_every_flag(tmp_path, way, inference):
     )
     for _, said in (told, ran, *measured):
         is_named(said, NAMED)
-    assert "NoEffectWarning" not in own[1]
+    of_compile = 0 if inference or way == "driver" else 1  # init_output_grads of compile, which slides.py gives
+    for _, said in (told, own):
+        assert said.count("NoEffectWarning") == of_compile + ("--o0" in said), said
+        assert said.count("NoEffectWarning: compile: init_output_grads: without effect") == of_compile, said
     said = [out.splitlines()[-1] for out, _ in (told, own)]
     assert said == ["pefs/digits/digits.pef", "own/own.pef"] and files(tmp_path) == written("own/own.pef") + written(
         "pefs/digits/digits.pef"
@@ -228,6 +231,29 @@ def test_own_options_of_those_names(line):
         samba.session.compile(model, inputs, optim, config_dict={"precision": "mixd"})
     with pytest.raises(TypeError, match="compile: config_dict: inference is 'no': expected bool"):
         samba.session.compile(model, inputs, optim, config_dict={"inference": "no"})
+
+
+def test_batch_sizes_of_a_run(line):
+    """Said once, by the first call that has the inputs; batch_dim says which dim counts samples."""
+    model, inputs, optim = line
+    pef = samba.session.compile(model, inputs, optim)
+    rows, width = inputs[0].shape
+    parse_app_args(["run", f"-b={2 * rows}", "-mb", str(rows)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    parse_app_args(["run", f"-b={width}"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    inputs[0].batch_dim = 0
+    with pytest.warns(samba.NoEffectWarning, match=f"trace_graph: --batch-size {width} has no effect") as said:
+        utils.trace_graph(model, inputs, optim, pef=pef)
+        utils.trace_graph(model, inputs, optim, pef=pef)
+    assert len(said) == 1 and said[0].filename == __file__
+    parse_app_args(["run", f"-b={rows}", "-mb", "1"])
+    with pytest.warns(samba.NoEffectWarning, match="trace_graph: --microbatch-size 1 has no effect"):
+        utils.trace_graph(model, inputs, optim, pef=pef)
 
 
 def test_seed(line):

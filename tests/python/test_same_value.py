@@ -368,6 +368,10 @@ def test_other_names():
         samba.from_torch_tensor_(x, "x", 0).sn_name == "x" and samba.from_torch_tensor_(x, name="x", batch_dim=0).batch_dim == 0
     )
     assert samba.from_torch_tensor(x, name="x", sized_dims=("a", None), named_dims=("a", None)).sn_name == "x"
+    several = samba.from_torch({"a": x, "n": torch.tensor(3)}, batch_dim=0)
+    assert several["a"].batch_dim == 0 and several["n"].batch_dim is None
+    with pytest.raises(IndexError, match=r"batch_dim is 5 and the tensor has shape"):
+        samba.from_torch_tensor(x, batch_dim=5)
     made = samba.from_torch(x, name="x", batch_dim=0)
     assert made.sn_name == "x" and made.batch_dim == 0 and made.data_ptr() == x.data_ptr()
     assert [y.sn_name for y in samba.from_torch((x, [x]), name="in")[1]] == ["in.1.0"] and samba.from_torch({"a": x}, name="in")[

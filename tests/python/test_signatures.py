@@ -12,6 +12,8 @@ from signatures import DOCUMENTED, headings, listed
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow.samba.keywords import exact
+from sambaflow.samba.sambaloader import ReplicaBatches, SambaLoader
 
 OWNERS = {
     "samba-tensor.txt": (samba.SambaTensor, samba),
@@ -45,8 +47,7 @@ def ours(function):
 @pytest.mark.parametrize("document", DOCUMENTED)
 def test_parameters(document):
     for name, expected in listed(DOCUMENTED[document]).items():
-        name_here = "_run" if name == "run" else name  # run itself also takes a module first, and gives the rest to _run
-        function = next(getattr(owner, name_here) for owner in OWNERS[document] if hasattr(owner, name_here))
+        function = next(getattr(owner, name) for owner in OWNERS[document] if hasattr(owner, name))
         if name in BY_CALL.split():
             continue
         given = ours(function.__new__ if name == "SambaTensor" else function.__init__ if name == "SambaSession" else function)
@@ -61,7 +62,41 @@ def test_parameters(document):
             f"{name} wants more than the document"
         )
         for star in {row[0][: row[0].rfind("*") + 1] for row in expected if row[0].startswith("*")}:
-            assert any(row[0].startswith(star) for row in given), f"{name} takes no {star}"
+            named = star == "**" and len(given) > len(fixed)  # by their names, in the place of whatever keywords
+            assert named or any(row[0].startswith(star) for row in given), f"{name} takes no {star}"
+
+
+def test_signatures_are_true():
+    """What help and editors show is what is taken: no *args and **kwargs that stand for names."""
+    tensor = "new_empty new_ones new_zeros new_full".split()
+    shown = {f"SambaTensor.{name}": getattr(samba.SambaTensor, name) for name in tensor}
+    for owner in (samba.SambaSession, utils, utils.argparser, utils.common, samba.optim, SambaLoader, ReplicaBatches):
+        for name, x in vars(owner).items():
+            x = getattr(owner, name)
+            ours_too = getattr(x, "__module__", "").startswith("sambaflow.samba") and x is not exact
+            if callable(x) and not name.startswith("_") and ours_too:
+                shown[f"{owner.__name__}.{name}"] = x
+    stars = {
+        name
+        for name, x in shown.items()
+        for its in inspect.signature(x).parameters.values()
+        if its.kind in (its.VAR_POSITIONAL, its.VAR_KEYWORD)
+    }
+    assert {name.rpartition(".")[2] for name in stars} == {"use_abexit", "atexit_register", "parse_yaml_to_args"}
+    for name in ("SGD", "AdamW", "Lion"):
+        given = [x for x, _ in ours(getattr(samba.optim, name))]
+        assert given[:2] == ["params", "lr"] and {"weight_decay", "max_grad_norm"} < set(given), given
+    for of_session, of_utils in (
+        (samba.SambaSession.trace_graph, utils.trace_graph),
+        (samba.SambaSession.trace_multigraph, utils.trace_multigraph),
+    ):
+        mine, its = (dict(ours(x)) for x in (of_session, of_utils))
+        assert its.pop("session") == "None"
+        mine["trace_prefix"] = its["trace_prefix"] = None  # '' and None are the same
+        assert mine == its
+    assert "input_tensors=None" in str(inspect.signature(samba.session.run)) and samba.session.run.__name__ == "run"
+    compiling, driver = (dict(ours(x)) for x in (samba.SambaSession.compile, utils.common.common_app_driver))
+    assert set(compiling) - set(driver) == {"optimizers"} and set(driver) - set(compiling) == {"args", "optim", "session"}
 
 
 def test_by_call():

@@ -25,7 +25,7 @@ from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 
 session = SambaSession()
-_state.session = session
+_state.session, _state.new_session = session, SambaSession
 
 from sambaflow.samba import nn, utils
 from sambaflow.samba.utils import set_seed

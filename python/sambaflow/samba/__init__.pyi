@@ -32,6 +32,8 @@ def lazy_param(
     init_threads: int = 8,
     inverse_transform_sampling: bool = False,
     fp32_to_bf16_rounding: str = "nearest_even",
+    *,
+    session: SambaSession | None = None,
 ) -> AbstractContextManager[None]: ...
 
 # torch's functions of these names as SambaTensors, with their arguments.

@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tensors must find without importing what imports them: the tracer at work, eager execution and the global session."""
 
-tracer = None
+import threading
+
+
+class _Here(threading.local):
+    """What is at work in a thread, and in no other."""
+
+    tracer = None  # the Tracer of the model that it traces
+    unasked = None  # globals of the torch function whose body is entered, until it has asked for __torch_function__
+
+
+here = _Here()
 session = None
-legacy_names = False  # SambaSession.use_legacy_names
+new_session = None  # SambaSession, the class
+_kept = []
+
+
+def until_reset(container):
+    """The set or dict, which samba.session.reset empties."""
+    _kept.append(container)
+    return container
+
+
+def reset():
+    """What modules keep for a process is as in a fresh one."""
+    for container in _kept:
+        container.clear()
 
 
 def eager(func, args, kwargs):
@@ -23,7 +46,8 @@ def carry_name(result, args, kwargs):
 # taken, the program would lose the lock at its next call of torch and wait, with the device idle, until the next batch is made.
 # So such threads work while the device does.
 turns = []  # a lock each, held; releasing it lets the thread go on
-running = 0  # runs of the device right now
+running = 0  # runs of the device right now, of all threads
+_counting = threading.Lock()
 
 
 class device_runs:
@@ -31,7 +55,8 @@ class device_runs:
 
     def __enter__(self):
         global running
-        running += 1
+        with _counting:
+            running += 1
         for turn in turns[:]:
             try:
                 turn.release()
@@ -40,6 +65,7 @@ class device_runs:
 
     def __exit__(self, *error):
         global running
-        running -= 1
+        with _counting:
+            running -= 1
         for turn in turns[:]:
             turn.acquire(blocking=False)  # nobody took it: it is over with the run

@@ -3,20 +3,24 @@
 parts follow what each run says. While a model is traced `torch.nn.Module.training` is a property that notes who reads it; modules
 keep their modes where torch has them.
 
->>> asked, layer = Asked(), torch.nn.Dropout(0.5)
->>> with asked.noting({id(layer): "drop"}):
+>>> from sambaflow.samba.trace import Tracer, at_work
+>>> layer = torch.nn.Dropout(0.5)
+>>> tracer = Tracer("one", [("drop", layer)])
+>>> with at_work(tracer):
 ...     out = layer(torch.ones(2))
->>> [(path, mode.stood, mode.own) for path, mode in asked.modes.items()], "training" in vars(torch.nn.Module)
+>>> [(path, mode.stood, mode.own) for path, mode in tracer.asked.modes.items()], "training" in vars(torch.nn.Module)
 ([('drop', True, False)], False)
 """
 
-import contextlib
 import dataclasses
 import os
 import sys
 import typing
 
 import torch
+
+from sambaflow.samba import _state
+from sambaflow.samba.patches import replaced
 
 # Layers of torch whose whole use of their mode is what rules of tracing know: dropout, and statistics.
 _LAYERS = ("activation", "batchnorm", "dropout", "instancenorm", "rnn", "transformer")
@@ -35,9 +39,10 @@ class Mode:
 
 
 class Asked:
-    """Of one trace."""
+    """Of one trace, of modules with these paths, by their ids."""
 
-    def __init__(self):
+    def __init__(self, paths):
+        self.paths = paths
         self.modes = {}  # path -> Mode
         self.follows = {}  # path of a module whose dropout or statistics a run decides -> its class's name
         self.unasked = False  # whether one such module did not ask for its mode: F.dropout(x, training=True)
@@ -47,33 +52,33 @@ class Asked:
         self.follows[path] = kind
         self.unasked = self.unasked or path not in self.modes
 
-    def _note(self, path, module, file):
-        own = file not in _FILES
-        mode = self.modes.setdefault(path, Mode(module, vars(module)["training"], own))
-        mode.own = mode.own or own
+    def note(self, module, file):
+        """Code of that file asks for the module's mode."""
+        path = self.paths.get(id(module))
+        if path is not None:
+            own = os.path.abspath(file) not in _FILES
+            mode = self.modes.setdefault(path, Mode(module, vars(module)["training"], own))
+            mode.own = mode.own or own
 
-    @contextlib.contextmanager
-    def noting(self, paths):
-        """While a model is traced whose modules have these paths, by their ids."""
 
-        def get(module):
-            try:
-                mode = vars(module)["training"]
-            except KeyError:
-                raise AttributeError(f"{type(module).__name__!r} object has no attribute 'training'") from None
-            path = paths.get(id(module))
-            if path is not None:
-                self._note(path, module, os.path.abspath(sys._getframe(1).f_code.co_filename))
-            return mode
+def _get(module):
+    try:
+        mode = vars(module)["training"]
+    except KeyError:
+        raise AttributeError(f"{type(module).__name__!r} object has no attribute 'training'") from None
+    if _state.here.tracer is not None:
+        _state.here.tracer.asked.note(module, sys._getframe(1).f_code.co_filename)
+    return mode
 
-        def put(module, mode):
-            vars(module)["training"] = mode
 
-        def drop(module):
-            del vars(module)["training"]
+def _put(module, mode):
+    vars(module)["training"] = mode
 
-        torch.nn.Module.training = property(get, put, drop)
-        try:
-            yield
-        finally:
-            del torch.nn.Module.training
+
+def _drop(module):
+    del vars(module)["training"]
+
+
+def put(stack):
+    """While a model is traced."""
+    stack.enter_context(replaced(torch.nn.Module, "training", property(_get, _put, _drop)))

@@ -21,7 +21,8 @@ import weakref
 
 import torch
 
-from sambaflow import errors, launch
+from sambaflow import errors
+from sambaflow.samba import nominal
 from sambaflow.samba.sambatensor import SambaTensor, values_of
 
 
@@ -78,16 +79,12 @@ class Auxiliary:
     @property
     def dynamic_dims(self):
         """What a program has said of dims that change from run to run. A PEF has fixed shapes: saying so has no effect, and a
-        NoEffectWarning tells it; several sizes are several graphs of one PEF, see add_graph."""
+        NoEffectWarning tells it; several sizes are several graphs of one PEF, see compile(dims=) and
+        add_graph."""
         return self._dynamic_dims
 
     @dynamic_dims.setter
     def dynamic_dims(self, dims):
         if dims:
-            launch.warn(
-                "session.dynamic_dims: without effect on this device, whose PEFs have fixed shapes: compile a graph for each "
-                "size, by add_graph",
-                errors.NoEffectWarning,
-                stacklevel=2,
-            )
+            nominal.say("session.dynamic_dims", ", whose PEFs have fixed shapes: compile a graph for each size", 2)
         self._dynamic_dims = {} if dims is None else dims

@@ -78,11 +78,14 @@ def from_torch(obj, name=None, batch_dim=None, region_name=None):
         return from_torch_model_(obj)
     if isinstance(obj, torch.Tensor):
         return from_torch_tensor(obj, name, batch_dim, region_name=region_name)
+
+    def made(x, place=None):
+        fits = batch_dim is None or x.dim() > (batch_dim if batch_dim >= 0 else -batch_dim - 1)  # a number beside them has none
+        return from_torch_tensor(x, place, batch_dim if fits else None, region_name=region_name)
+
     if name is None:
-        return torch.utils._pytree.tree_map(
-            lambda x: from_torch_tensor(x, None, batch_dim, region_name=region_name) if isinstance(x, torch.Tensor) else x, obj
-        )
-    return trees.mapped(lambda x, place: from_torch_tensor(x, place, batch_dim, region_name=region_name), obj, name)
+        return torch.utils._pytree.tree_map(lambda x: made(x) if isinstance(x, torch.Tensor) else x, obj)
+    return trees.mapped(made, obj, name)
 
 
 def from_torch_(obj, name=None, batch_dim=None, region_name=None):

@@ -34,7 +34,7 @@ def rebuild(cls, held, shape, dtype, requires_grad, state):
 
 def reduced(tensor):
     """What pickle and copy.copy make it again of."""
-    if tensor._value is not None and tracing.tracer is not None:
+    if tensor._value is not None and tracing.here.tracer is not None:
         raise TypeError("a tensor that is being traced cannot be pickled: it has no values")
     parts = (
         type(tensor),
@@ -51,7 +51,7 @@ def deep(tensor, memo):
     """copy.deepcopy as of a torch tensor: values, name, gradient; tensors over one memory stay so."""
     if id(tensor) in memo:
         return memo[id(tensor)]
-    if tensor._value is not None and tracing.tracer is not None:
+    if tensor._value is not None and tracing.here.tracer is not None:
         return tensor.clone()
     if not tensor.is_leaf:
         raise RuntimeError(

@@ -6,10 +6,8 @@ import weakref
 
 import torch
 
-from sambaflow import launch
 from sambaflow._core import lib
-from sambaflow.errors import NoEffectWarning
-from sambaflow.samba import _state
+from sambaflow.samba import _state, nominal
 
 FUSIONS = weakref.WeakKeyDictionary()  # module -> the name its operators are kept together under
 
@@ -49,7 +47,7 @@ def op_fusion(module=None, name=None, *, func_name=None):
 
 @contextlib.contextmanager
 def _enclosed(name):
-    tracer = _state.tracer
+    tracer = _state.here.tracer
     if tracer is not None:
         lib.samba_op_fusion_push(tracer.graph, name.encode(errors="replace"))
     try:
@@ -57,9 +55,6 @@ def _enclosed(name):
     finally:
         if tracer is not None:
             lib.samba_op_fusion_pop(tracer.graph)
-
-
-_told = set()
 
 
 class sdpa_directives(contextlib.ContextDecorator):
@@ -79,11 +74,7 @@ class sdpa_directives(contextlib.ContextDecorator):
     def __init__(self, directives=None, **more):
         if directives is not None and not isinstance(directives, dict):
             raise TypeError(f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}")
-        fresh = [str(name) for name in {**(directives or {}), **more} if str(name) not in _told]
-        if fresh:
-            _told.update(fresh)
-            said = f"sdpa_directives: {', '.join(fresh)}: without effect on this device, a CPU"
-            launch.warn(said, NoEffectWarning, stacklevel=2)
+        nominal.say_all([str(name) for name in {**(directives or {}), **more}], "sdpa_directives", stacklevel=2)
 
     def __enter__(self):
         return self

@@ -639,7 +639,7 @@ def _write(func, found, args, kwargs):
     return True
 
 
-_told = set()
+_told = _state.until_reset(set())
 
 
 def _tell(name):

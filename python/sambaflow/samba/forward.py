@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sambaflow import errors
 from sambaflow._core import lib
-from sambaflow.samba import trees
+from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.sambatensor import SambaTensor
@@ -30,12 +30,25 @@ class Ends(NamedTuple):
 
 
 def forward_graph(
-    model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False, ends=None, evaluates=False
+    model,
+    inputs,
+    loss_indices,
+    name,
+    scope="",
+    prefix="",
+    context=None,
+    known=None,
+    may_train=False,
+    ends=None,
+    evaluates=False,
+    legacy_names=None,
 ):
     """(the Tracer, the traced outputs) of one forward pass. `ends` are those of a graph that is only run forward. `evaluates`:
-    what a run of the graph computes that does not train."""
+    what a run of the graph computes that does not train. `legacy_names`: see SambaSession.use_legacy_names; None: as in
+    samba.session."""
     tracer = Tracer(name or type(model).__name__, list(model.named_modules()), scope, prefix, context, evaluates)
     tracer.known, tracer.may_train = known or {}, may_train
+    tracer.legacy_names = _state.session._legacy_names if legacy_names is None else legacy_names
     tracer.add_named(model.named_parameters(remove_duplicate=False), True)
     saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
     tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)

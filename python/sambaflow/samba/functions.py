@@ -7,7 +7,6 @@ Several outputs are one value for the graph, side by side in one line, because b
 Where backward cannot be traced, and differentiating forward gives what it gives, forward is traced like any function.
 Checkpointing is what it wraps: what is kept is the compiler's choice."""
 
-import contextlib
 import inspect
 import types
 
@@ -16,6 +15,7 @@ import torch
 from sambaflow._core import lib
 from sambaflow.errors import SambaError, UnsupportedError
 from sambaflow.samba import _state
+from sambaflow.samba.patches import replaced
 from sambaflow.samba.views import write
 
 _function = torch.autograd.Function
@@ -58,20 +58,15 @@ class Context(torch.autograd.function.FunctionCtx):
         return self.saved
 
 
-@contextlib.contextmanager
-def traced():
-    """Around a trace: Function.apply, and what was bound to it before, comes here."""
-    _classmethod.__code__ = _Class.apply.__func__.__code__
-    try:
-        yield
-    finally:
-        _classmethod.__code__ = _torchs_code
+def put(stack):
+    """While a model is traced, Function.apply, and what was bound to it before, comes here."""
+    stack.enter_context(replaced(_classmethod, "__code__", _Class.apply.__func__.__code__))
 
 
 def apply(cls, args, kwargs):
     """torch.autograd.Function.apply."""
-    t = _state.tracer
-    if cls.__module__ == "torch.utils.checkpoint":
+    t = _state.here.tracer
+    if t is not None and cls.__module__ == "torch.utils.checkpoint":
         return args[0](*args[2:])
     if t is None or not t.is_symbolic(args, kwargs):
         return _apply_torch(cls, *args, **kwargs)
@@ -246,7 +241,7 @@ def _differentiates_itself(cls, args):
             else torch.zeros(x.shape, dtype=x.dtype)
         )
 
-    tracer, _state.tracer = _state.tracer, None
+    tracer, _state.here.tracer = _state.here.tracer, None
     generator, gradients = torch.Generator().manual_seed(0), []
     try:
         with torch._C.DisableTorchFunction(), torch.enable_grad():
@@ -260,4 +255,4 @@ def _differentiates_itself(cls, args):
     except Exception:  # whatever it is, it says that this cannot be known
         return False
     finally:
-        _state.tracer = tracer
+        _state.here.tracer = tracer

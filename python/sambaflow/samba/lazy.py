@@ -13,6 +13,8 @@ seed.
 import contextlib
 import hashlib
 import os
+import threading
+import weakref
 
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -21,6 +23,7 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import one_of
+from sambaflow.samba.patches import Patch, replaced
 from sambaflow.samba.ports import host_tensor
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, make_wrapper
 
@@ -52,37 +55,89 @@ class Mode:
         return int.from_bytes(hashlib.blake2b(f"{self.seed} {self.draws}".encode(), digest_size=8).digest(), "little")
 
 
-_mode = _latest = None
-_hook = None
+# ---- where it is on ----
 
 
-def enable(*arguments):
-    """Turns the mode on, anew if it is on."""
-    global _mode, _latest, _hook
-    mode = Mode(*arguments)
-    disable()
-    if torch.nn.init._no_grad_trunc_normal_ is not _trunc_normal_:  # stays: placeholders outlive the mode
-        _trunc_normal_.torchs, torch.nn.init._no_grad_trunc_normal_ = torch.nn.init._no_grad_trunc_normal_, _trunc_normal_
-    _mode, _latest, _hook = mode, mode, register_module_parameter_registration_hook(_registered)
+class _InForce:
+    """A mode that is on, in the thread that turned it on, as long as somebody holds this."""
+
+    def __init__(self, mode):
+        self.mode = mode
+        _PLACEHOLDERS.while_alive(self)
+        _REGISTERING.while_alive(self)
 
 
-def disable():
-    """Turns it off; placeholders that there are stay what they are."""
-    global _mode, _hook
-    if _hook is not None:
-        _hook.remove()
-    _mode = _hook = None
+class _Here(threading.local):
+    def __init__(self):
+        self.in_force = []  # weak references to what was turned on in this thread, the latest last
+
+    def modes(self):
+        """[_InForce] of the thread."""
+        return [its for its in [reference() for reference in tuple(self.in_force)] if its is not None]
+
+    def add(self, its):
+        """The latest, until nobody holds it."""
+        self.in_force.append(weakref.ref(its, self.in_force.remove))
 
 
-def enabled():
-    """Whether it is on."""
-    return _mode is not None
+_here = _Here()
 
 
-@contextlib.contextmanager
-def lazy_param(seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+class Switch:
+    """The lazy mode of a session, which ends with it. It is of the thread that turned it on: modules that another thread makes
+    have values."""
+
+    def __init__(self):
+        self._on = []  # what holds its modes
+        self._latest = None
+        self._ended = False
+
+    def enable(self, *arguments):
+        """Turns the mode on, anew if it is on."""
+        mode = Mode(*arguments)
+        self._on, self._latest = [_InForce(mode)], mode
+        _here.add(self._on[0])
+
+    def disable(self):
+        """Turns it off; placeholders that there are stay what they are."""
+        self._on = []
+
+    def end(self):
+        """Turns it off for good: the session has another switch."""
+        self._ended, self._on = True, []
+
+    def enabled(self):
+        """Whether it is on in this thread."""
+        return any(its in self._on for its in _here.modes())
+
+    @contextlib.contextmanager
+    def inside(self, *arguments):
+        """On for what is made inside; then it is what it was."""
+        before = self._on
+        self.enable(*arguments)
+        try:
+            yield
+        finally:
+            self._on = [] if self._ended else before
+
+    def latest(self, seed):
+        """The mode that was turned on last, on or off; one of that seed where there was none."""
+        if self._latest is None or (self._latest.of_session and self._latest.seed != seed):
+            self._latest = Mode(seed, 8, False, "nearest_even")
+            self._latest.of_session = True
+        return self._latest
+
+    def restart(self):
+        """The next draw is the first again."""
+        if self._latest is not None:
+            self._latest.draws = 0
+
+
+def lazy_param(
+    seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even", *, session=None
+):
     """session.enable_lazy_param for what is made inside: `with samba.lazy_param(seed=1): model = Model()`. Afterwards the mode is
-    what it was.
+    what it was. It is that of `session`, by default samba.session.
 
     >>> import sambaflow.samba as samba
     >>> with lazy_param(seed=1):
@@ -90,44 +145,23 @@ def lazy_param(seed=None, init_threads=8, inverse_transform_sampling=False, fp32
     >>> (model.weight.has_data, samba.session.use_lazy_param())
     (False, False)
     """
-    global _mode
-    before = _mode
-    enable(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
-    try:
-        yield
-    finally:
-        if before is None:
-            disable()
-        else:
-            _mode = before
-
-
-def latest(seed):
-    """The mode that was turned on last, on or off; one of that seed where there was none."""
-    global _latest
-    if _latest is None or (_latest.of_session and _latest.seed != seed):
-        _latest = Mode(seed, 8, False, "nearest_even")
-        _latest.of_session = True
-    return _latest
-
-
-def restart():
-    """The next draw is the first again."""
-    if _latest is not None:
-        _latest.draws = 0
+    switch = (session or _state.session)._lazy
+    return switch.inside(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
 
 
 def _registered(module, name, parameter):
     """What a module is given as a parameter becomes a placeholder. Its memory, which torch.empty has not touched, is kept until
     an initialization says that nothing of it counts."""
+    modes = _here.modes()
     if (
-        parameter is None
+        not modes
+        or parameter is None
         or isinstance(parameter, SambaTensor)
         or not parameter.is_floating_point()
         or parameter.device.type != "cpu"
     ):
         return None
-    return LazyParameter(Recipe(parameter.shape, parameter.dtype, _mode, parameter.detach()), parameter.requires_grad)
+    return LazyParameter(Recipe(parameter.shape, parameter.dtype, modes[-1].mode, parameter.detach()), parameter.requires_grad)
 
 
 class Draw:
@@ -232,7 +266,7 @@ class _Lazy:
     @property
     def data(self):
         """The values; a placeholder for them, to be initialized, as long as they are not made."""
-        return _view(self) if _state.tracer is None and self.lazy else SambaTensor.data.fget(self)
+        return _view(self) if _state.here.tracer is None and self.lazy else SambaTensor.data.fget(self)
 
     @data.setter
     def data(self, tensor):
@@ -241,7 +275,7 @@ class _Lazy:
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if _state.tracer is None:
+        if _state.here.tracer is None:
             first = args[0] if args else next(iter(kwargs.values()), None)  # torch.nn.init gives names
             if isinstance(first, _Lazy) and first.lazy:
                 with torch._C.DisableTorchFunctionSubclass():
@@ -252,7 +286,7 @@ class _Lazy:
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs, x = kwargs or {}, args[0] if args else None
-        if _state.tracer is None and isinstance(x, _Lazy) and x.lazy:
+        if _state.here.tracer is None and isinstance(x, _Lazy) and x.lazy:
             alias = func._schema.arguments[0].alias_info
             if alias is not None and alias.is_write and x.materializer.note(x._views, func, args[1:], kwargs):
                 return x
@@ -260,7 +294,7 @@ class _Lazy:
                 shaped = func(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:])
                 if isinstance(shaped, torch.Tensor):
                     return _view(x, shaped, () if func.overloadpacket in _SAME else ((func, args[1:]),))
-        if _state.tracer is None:
+        if _state.here.tracer is None:
             _materialize(args, kwargs)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -282,6 +316,7 @@ class LazyParameter(_Lazy, SambaParameter):
     @staticmethod
     def __new__(cls, recipe, requires_grad=True):
         self = make_wrapper(cls, None, recipe.shape, recipe.dtype, materializer=recipe)
+        _PLACEHOLDERS.while_alive(self)
         return self.requires_grad_(requires_grad)
 
 
@@ -298,12 +333,25 @@ def _view(x, shaped=None, views=()):
     return view
 
 
-def _trunc_normal_(tensor, mean, std, a, b, generator=None):
-    """torch's draws until all values fit, and so looks at them; of a placeholder it is one draw."""
-    if isinstance(tensor, _Lazy) and tensor.lazy and generator is None:
-        tensor.materializer.note_truncated(tensor._views, mean, std, a, b)
-        return tensor
-    return _trunc_normal_.torchs(tensor, mean, std, a, b, generator=generator)
+def _truncated(torchs):
+    def _no_grad_trunc_normal_(tensor, mean, std, a, b, generator=None):
+        """torch's draws until all values fit, and so looks at them; of a placeholder it is one draw."""
+        if isinstance(tensor, _Lazy) and tensor.lazy and generator is None:
+            tensor.materializer.note_truncated(tensor._views, mean, std, a, b)
+            return tensor
+        return torchs(tensor, mean, std, a, b, generator=generator)
+
+    return _no_grad_trunc_normal_
+
+
+def _put_truncated(stack):
+    init = torch.nn.init
+    stack.enter_context(replaced(init, "_no_grad_trunc_normal_", _truncated(init._no_grad_trunc_normal_)))
+
+
+# as long as the mode is on anywhere, and as there are placeholders, which may be initialized when it is off again
+_PLACEHOLDERS = Patch(_put_truncated)
+_REGISTERING = Patch(lambda stack: stack.callback(register_module_parameter_registration_hook(_registered).remove))
 
 
 def values_once(tensor):

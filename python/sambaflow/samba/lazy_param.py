@@ -89,8 +89,10 @@ class RNGProviderFactory:
 class _Callable(types.ModuleType):
     """A module that is also the function of its name."""
 
-    def __call__(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
-        return lazy_param(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
+    def __call__(
+        self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even", *, session=None
+    ):
+        return lazy_param(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding, session=session)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -2,6 +2,7 @@
 from contextlib import AbstractContextManager
 
 from sambaflow.samba.materializers import MultithreadedRNG as MultithreadedRNG
+from sambaflow.samba.samba_session import SambaSession
 
 class RNGProvider:
     def __init__(
@@ -33,4 +34,6 @@ def lazy_param(
     init_threads: int = 8,
     inverse_transform_sampling: bool = False,
     fp32_to_bf16_rounding: str = "nearest_even",
+    *,
+    session: SambaSession | None = None,
 ) -> AbstractContextManager[None]: ...

@@ -57,25 +57,21 @@ class Left:
         for tensor, _, value in becomes.values():
             t.assign(tensor, value)
 
-    def converting(self, t):
+    def convert(self, t, module, fn, recurse=True):
         """torch.nn.Module._apply while the model is traced: what module.to(dtype), float() and their like do. A tensor that they
         leave as it is, is not written; one that they cast is the cast for the rest of the forward pass,
         and the device keeps the dtype that it had before."""
-
-        def convert(module, fn, recurse=True):
-            for child in module.children() if recurse else ():
-                child._apply(fn)
-            for key, x in module._parameters.items():
-                new = fn(x) if x is not None else x
-                if new is not x:
-                    self._cast(t, type(module).__name__, key, x, new)
-            for key, x in module._buffers.items():
-                new = fn(x) if x is not None else x
-                if new is not x:
-                    module._buffers[key] = new
-            return module
-
-        return convert
+        for child in module.children() if recurse else ():
+            child._apply(fn)
+        for key, x in module._parameters.items():
+            new = fn(x) if x is not None else x
+            if new is not x:
+                self._cast(t, type(module).__name__, key, x, new)
+        for key, x in module._buffers.items():
+            new = fn(x) if x is not None else x
+            if new is not x:
+                module._buffers[key] = new
+        return module
 
     def _cast(self, t, kind, key, x, new):
         if id(x) not in t.names or not isinstance(x, SambaTensor) or not t.is_symbolic((new,), {}) or not _is_cast(t, x, new):

@@ -98,9 +98,10 @@ def form_of(materializer):
     return ("tensor", "rng", "shape")[len(needed) - 1], ()
 
 
-def rng():
-    """The session's."""
-    return MultithreadedRNG(lazy.latest(_state.session.seed))
+def rng(session=None):
+    """The session's; samba.session's where none is given."""
+    session = session or _state.session
+    return MultithreadedRNG(session._lazy.latest(session.seed))
 
 
 def make(tensor):
@@ -124,5 +125,5 @@ def make(tensor):
         region_name=tensor._sn_region_name,
     )
     with torch.no_grad():
-        made = tensor.materializer(given, rng()) if form == "rng" else tensor.materializer(given)
+        made = tensor.materializer(given, rng(tensor._owner())) if form == "rng" else tensor.materializer(given)
     return given if made is None else made

@@ -11,6 +11,7 @@ import re
 import weakref
 
 from sambaflow import errors, launch
+from sambaflow.samba import arguments
 from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.resume import random_states, set_random_states
 
@@ -43,7 +44,7 @@ class Modes:
     def __init__(self, call, model, tracer, inference, *trace, **keywords):
         asked = tracer.asked.modes
         self._call, self._model, self._inference = call, weakref.ref(model), inference
-        self._trace = trace, keywords
+        self._trace = trace, {**keywords, "legacy_names": tracer.legacy_names}
         self._names = [(path, type(mode.module).__name__) for path, mode in asked.items()]
         self._modules = [weakref.ref(mode.module) for mode in asked.values()]
         self._stood = tuple(mode.stood for mode in asked.values())
@@ -53,6 +54,15 @@ class Modes:
         self._stock = not self._own and not tracer.asked.unasked  # eval() is a run that does not train, for sure
         self._decided = {}  # modes -> whether a run trains, or what refuses it
         self._told = False
+
+    def is_of(self, model):
+        """Whether it is the model that was traced."""
+        return self._model() is model
+
+    @property
+    def kind(self):
+        """The model's class, by its name."""
+        return type(self._model()).__name__ if self._model() is not None else "model that nobody has any more"
 
     def of_run(self, train):
         """Whether a run trains that was told `train`: True, as the model stands."""
@@ -182,6 +192,29 @@ def chosen(table, train, graph_name):
     """Whether a run of that graph trains; `table` has the Modes of graphs by their names."""
     found = table.get(graph_name)
     return found.of_run(train) if found is not None else train
+
+
+def graph_of(table, call, model, graph_name):
+    """The graph that a call means by a traced model, or None for whichever, and, where it says it, the graph's name; None: the
+    one that there is. `table` is as in chosen; where it is empty nothing was traced."""
+    if model is not None and type(model).__name__ != "ModelProto" and (graph_name is None or graph_name in table):
+        model = arguments.module(call, model)
+        its = {name: modes for name, modes in table.items() if modes.is_of(model)}
+        if table and not its:
+            traced = " and ".join(dict.fromkeys(modes.kind for modes in table.values()))
+            raise errors.StateError(
+                f"{call}: this {type(model).__name__} is not what was traced, {traced}: give the model that trace_graph was given"
+            )
+        if graph_name is None and its and None not in its:
+            if len(its) > 1:
+                raise errors.ArgumentError(f"{call}: graph_name has to say which graph of the model: {', '.join(its)}")
+            return next(iter(its))
+        if graph_name is not None and graph_name in table and graph_name not in its:
+            raise errors.ArgumentError(
+                f"{call}: graph {graph_name!r} is of another model, a {table[graph_name].kind}; of this one: "
+                f"{', '.join(filter(None, its))}"
+            )
+    return graph_name
 
 
 def of_graph(device, number, call, model, tracer, *trace, **keywords):

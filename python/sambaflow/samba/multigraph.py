@@ -60,6 +60,7 @@ class Traced:
     prefix: str
     mapping: str
     outputs: tuple
+    sets_grads: bool  # whether its outputs' gradients become what they begin with, once there is a PEF
     kept: Any = None  # numbers of the outputs that the graph has; None: all
 
     def become(self, name, chosen):
@@ -111,6 +112,7 @@ def compile_all(
             known=shared,
             may_train=not graph.inference,
             ends=graph.ends(graphs.values()),
+            legacy_names=session._legacy_names,
         )
         shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
         kept_alive.append(tracer)
@@ -153,15 +155,17 @@ def _tell(several):
         )
 
 
-def begin_trace(graph, inputs, optimizers, prefix, mapping):
+def begin_trace(session, graph, inputs, optimizers, prefix, mapping, sets_grads):
     """What trace_multigraph notes of a graph, with its outputs; it is compared with the PEF when that is there."""
     given = isinstance(graph, SambaGraph)
     model = graph.model if given else module("trace_multigraph", graph)
     losses = graph.loss_indices if given else None
     name = graph.name if given else ""
-    _, outputs = forward_graph(model, inputs, losses, name or type(model).__name__, name or type(model).__name__, prefix)
+    called = name or type(model).__name__
+    _, outputs = forward_graph(model, inputs, losses, called, called, prefix, legacy_names=session._legacy_names)
     model.output_tensors = outputs = tuple(outputs)
-    traced = Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
+    listed_optimizers = optimizer_list("trace_multigraph", optimizers)
+    traced = Traced(name, model, inputs, listed_optimizers, losses, prefix, mapping, outputs, sets_grads)
     for x in outputs:
         x._noted = traced
     if given:
@@ -210,7 +214,15 @@ def end_trace(session, device, traced, index, known):
     losses = traced.loss_indices if traced.name else _losses(text(info.text), len(traced.outputs))  # a module does not say
     ends = Ends(traced.kept, traced.outputs, frozenset(device.names("input"))) if info.inference else None
     tracer, outputs = forward_graph(
-        traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names(), ends=ends
+        traced.model,
+        traced.inputs,
+        losses,
+        name,
+        name,
+        traced.prefix,
+        known=session._owned.names(),
+        ends=ends,
+        legacy_names=session._legacy_names,
     )
     session._owned.check(f"trace_multigraph: graph {name!r}", tracer, device.tensors)
     try:

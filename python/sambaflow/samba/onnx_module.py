@@ -8,16 +8,18 @@ import weakref
 import torch
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import UnsupportedError
+from sambaflow.errors import StateError, UnsupportedError
 from sambaflow.onnx import Model
 from sambaflow.runtime import Tensor
+from sambaflow.samba import _state
 from sambaflow.samba.convert import from_torch_model_
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.sambatensor import from_torch_tensor, to_torch
 from sambaflow.samba.trace import dtype_name, rule
 from sambaflow.words import encoded, text
 
-_modules = {}  # id of a ModelProto -> (it, its module): what compile and trace_graph are given is one model
+# id of a ModelProto -> (it, its module, folder and freeze): what compile and trace_graph are given is one model
+_modules = _state.until_reset({})
 
 
 def _apply(source, names, *tensors):
@@ -136,8 +138,13 @@ def from_onnx_model(model, folder=None, freeze=()):
     """An ONNX model as a torch module (OnnxModule), with SambaTensors as parameters. The same ModelProto gives the same module
     again, so that `session.compile(proto, ...)` and `optim.SGD(samba.from_onnx_model(proto).parameters())` mean one model."""
     if hasattr(model, "SerializeToString"):
-        known = _modules.get(id(model))
+        known, given = _modules.get(id(model)), (folder, tuple([freeze] if isinstance(freeze, str) else freeze))
         if known is None:
-            known = _modules[id(model)] = (model, OnnxModule(model, folder, freeze))
+            known = _modules[id(model)] = (model, OnnxModule(model, folder, freeze), given)
+        if given not in ((None, ()), known[2]):
+            raise StateError(
+                f"from_onnx_model: this model is a module already, made with folder={known[2][0]!r} and freeze={known[2][1]!r}: "
+                "give the same, or read the file again"
+            )
         return known[1]
     return OnnxModule(model, folder, freeze)

@@ -10,6 +10,8 @@ lives on the device; `step` of torch still works on the host.
 True
 """
 
+import inspect
+
 import torch
 
 from sambaflow.samba.optimizer_facts import FACTS as _FACTS
@@ -71,6 +73,10 @@ def _class(facts, base):
         base.__init__(self, params, lr, *args, **kwargs)
         self.max_grad_norm = max_grad_norm
 
+    taken = dict(inspect.signature(base.__init__).parameters)
+    taken["lr"] = taken["lr"].replace(default=default)
+    norm = inspect.Parameter("max_grad_norm", inspect.Parameter.KEYWORD_ONLY, default=None)
+    __init__.__signature__ = inspect.Signature([*taken.values(), norm])
     name = base.__doc__.rstrip(".") if facts.title in _OWN else f"torch.optim.{base.__name__}"
     text = f"{name}; `max_grad_norm` > 0 clips the gradients of all optimizers to this global norm in GRADNORM."
     text += f"\n\n    >>> {facts.title}(torch.nn.Linear(3, 2).parameters()).defaults['lr']\n    {default!r}\n    "

@@ -69,6 +69,10 @@ class Owned:
             )
         return found
 
+    def has(self, tensor):
+        """Whether it is one of them."""
+        return id(tensor) in self._tensors
+
     def name_of(self, tensor):
         """The name of a tensor, '' where it has none."""
         known = self._tensors.get(id(tensor))

@@ -113,10 +113,11 @@ class Ports:
             self._sizes[number] = device.graph_names[number], inside["input"], inside["output"]
         return self._sizes[number]
 
-    def pin(self, tensors):
-        """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input as it is."""
+    def pin(self, tensors, wanted):
+        """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input, and what
+        `wanted`, {name: whether it may be}, has as False, as it is."""
         its_inputs = self._size_of([x for x in tensors if x._sn_name], None)[1] if self._device.is_sized else self._inputs
-        ports = [its_inputs.get(x._sn_name) for x in tensors]
+        ports = [its_inputs.get(x._sn_name) if wanted.get(x._sn_name, True) else None for x in tensors]
         given = []
         for x, port in zip(tensors, ports):
             if port is None:

@@ -21,6 +21,8 @@ True
 
 import contextlib
 import difflib
+import functools
+import inspect
 import weakref
 
 import torch
@@ -28,7 +30,7 @@ import torch
 from sambaflow import errors, launch
 from sambaflow._core import lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, host_steps, lazy, modes, multigraph, resume, trees, window
+from sambaflow.samba import _state, exits, host_steps, lazy, modes, multigraph, nominal, output_grads, resume, trees, window
 from sambaflow.samba import sizes as sizes_of
 from sambaflow.samba.arguments import (
     DATA_PARALLEL_MODES,
@@ -51,7 +53,7 @@ from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.auxiliary import Auxiliary
 from sambaflow.samba.forward import forward_graph
-from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.keywords import UNSAID_FALSE, UNSAID_NORMAL, UNSAID_SECTION, exact, refuse_unknown
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import check_owned, hyperparameters
 from sambaflow.samba.owned import Owned
@@ -62,15 +64,15 @@ from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts
+from sambaflow.samba.switches import Switches
 from sambaflow.samba.transfers import Transfers
-from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import text
 
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
-class SambaSession(Transfers, Auxiliary):
+class SambaSession(Transfers, Auxiliary, Switches):
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
@@ -87,8 +89,8 @@ class SambaSession(Transfers, Auxiliary):
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
         self.seed = 0
         self._profiler, self._runtime_profile = Profiler(), None
-        self._pinned = False
         self._settings = Settings()
+        self._all_off()
         self._forget_auxiliary()
 
     def setup(self, args):
@@ -123,9 +125,13 @@ class SambaSession(Transfers, Auxiliary):
 
     @of_session
     def reset(self, pef_path=""):
-        """Forgets the PEF, its device memory, what was traced and set up; loads another PEF where one is given."""
+        """Forgets the PEF, its device memory, what was traced, set up and turned on, so that the session is as a new one; loads
+        another PEF where one is given. What had no effect, and was told of, is told of again after a reset of samba.session."""
         if self._runtime_profile is not None:
             self._runtime_profile.python.disable()
+        if self._is_global:
+            _state.reset()
+        self._lazy.end()
         self.__init__(pef_path)
 
     def save(self, path, with_state=True):
@@ -207,47 +213,15 @@ class SambaSession(Transfers, Auxiliary):
         `save(path)` or, in a notebook, to see. It has the times of the last runtime profile."""
         return self.loaded().report()
 
-    # ---- pinned memory ----
-
-    def enable_pinned_memory(self):
-        """From here on a SambaLoader puts its batches into the device's own memory of the inputs, so that run copies nothing. A
-        batch is then valid until the next one is taken."""
-        self._pinned = True
-
-    def disable_pinned_memory(self):
-        """Batches have memory of their own again."""
-        self._pinned = False
-
-    def use_pinned_memory(self):
-        """Whether enable_pinned_memory is in force."""
-        return self._pinned
-
-    def pin(self, tensors):
-        """SambaTensors over the device's memory of these inputs, with their values; those that are no inputs as they are."""
-        self.loaded()
-        with self._profiler.event("PyRT_SET_PINNED_INPUT_TENSORS"):
-            return self._ports.pin(tensors)
-
     def _use(self, device, aliases=None):
         if device is not self._device:
             self._forget_auxiliary()
         self._device, self._aliases = device, aliases or {}
         self._ports = Ports(device, self._aliases)
 
-    # ---- tracing ----
-
-    @property
-    def tracing(self):
-        """Whether a model is being traced."""
-        return _state.tracer is not None
-
-    def use_static_functional(self):
-        """Whether operators are noted instead of computed, and tensors are symbols without values: while a model is traced all of
-        them, for its graph; in lazy parameter mode those that initialize parameters, for when their values are needed."""
-        return self.tracing or lazy.enabled()
-
     # ---- compiling ----
 
+    @exact
     def compile(
         self,
         model,
@@ -275,7 +249,6 @@ class SambaSession(Transfers, Auxiliary):
         graph_transform_hook=None,
         dims=None,
         sizes=None,
-        **unknown,
     ):
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's,
         and the PEF's where `pef_name` says nothing else. Of `inference`, `output_folder`, `pef_name`, `precision`,
@@ -283,8 +256,8 @@ class SambaSession(Transfers, Auxiliary):
         `config_dict`, setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this
         order; else training, "out", the name, "fp32", 1, no limits and one replica. `app_dir`, `config_dict` and `pef_metadata`
         are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1 costs
-        nothing here) and `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and
-        `graph_transform_hook` are refused.
+        nothing here) and `io_host_memory` (the host's memory is the device's) have no effect, and a NoEffectWarning tells of one
+        that is given. `graph_names` and `graph_transform_hook` are refused.
 
         `mapping` 'section' cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
         there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one
@@ -294,9 +267,8 @@ class SambaSession(Transfers, Auxiliary):
         `dims`, {name: sizes} of the inputs' first dims in order, as {"batch": (32, 11), "length": (64, 128)}, or `sizes`, a list
         of further example inputs: the PEF has a graph for each size, over the same weights, and a run takes that of its inputs'
         shapes. Losses and norms are those of exactly these samples, so the last batch of an epoch is one more size."""
-        refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
-        check_flag("compile", "io_host_memory", io_host_memory)
+        _check_nominal(io_host_memory=io_host_memory, init_output_grads=init_output_grads, squeeze_bs_dim=squeeze_bs_dim)
         chosen = self._settings.chosen(
             "compile",
             config_dict,
@@ -332,8 +304,8 @@ class SambaSession(Transfers, Auxiliary):
         check_mapping("compile", chosen["mapping"])
         check_flag("compile", "data_parallel", chosen["data_parallel"])
         model = module("tracing", model)
-        path = sizes_of.compile_model(model, inputs, optimizers, name, loss_indices, examples, **chosen)
-        write_notes(path, *notes)
+        path = sizes_of.compile_model(model, inputs, optimizers, name, loss_indices, examples, self._legacy_names, **chosen)
+        _write_notes(path, *notes)
         return path
 
     def trace_graph(
@@ -345,17 +317,20 @@ class SambaSession(Transfers, Auxiliary):
         loss_indices=None,
         pef="",
         transfer_device=True,
-        mapping="section",
-        data_parallel_mode="normal",
+        mapping=UNSAID_SECTION,
+        data_parallel_mode=UNSAID_NORMAL,
         distlearn_config=None,
     ):
-        """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the
-        hyperparameters become those of the optimizers."""
+        """See samba.utils.trace_graph, whose arguments these are."""
+        check_flag("trace_graph", "init_output_grads", init_output_grads)
+        check_flag("trace_graph", "transfer_device", transfer_device)
+        check_mapping("trace_graph", mapping)
         optimizers = optimizer_list("trace_graph", optim)
         check_distlearn("trace_graph", distlearn_config)
         one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
         model = module("tracing", model)
-        tracer, outputs = forward_graph(model, inputs, loss_indices, "")
+        self._settings.check_batch("trace_graph", inputs)
+        tracer, outputs = forward_graph(model, inputs, loss_indices, "", legacy_names=self._legacy_names)
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
         if not pef and self._device is None:
@@ -382,8 +357,6 @@ class SambaSession(Transfers, Auxiliary):
         self._traced = self._owned.add(tracer, model)
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
-            if device.tensors.get(self._aliases.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
-                tensor.fast_access = True
         self._own(self._traced)
         if transfer_device:
             self.to_device()
@@ -391,6 +364,8 @@ class SambaSession(Transfers, Auxiliary):
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers)
         model.output_tensors = outputs
+        if init_output_grads:
+            output_grads.start(self, outputs)
         return outputs
 
     @property
@@ -399,10 +374,12 @@ class SambaSession(Transfers, Auxiliary):
         return self is _state.session
 
     def _own(self, tensors):
-        """They are this session's: sn_data, sn_grad, rdu and cpu mean its device."""
+        """They are this session's: sn_data, sn_grad, rdu and cpu mean its device. Inputs may lie in its pinned memory."""
         owner = None if self._is_global else weakref.ref(self)
-        for tensor in tensors.values():
+        for name, tensor in tensors.items():
             tensor._session = owner
+            if self._device.tensors.get(self._aliases.get(name, name), ("",))[0] == "input":
+                self._fast_access.setdefault(name, True)
 
     def _compare(self, device, tracer, graph=0):
         compiled, literals = multigraph.compiled_graph(device, graph)
@@ -420,17 +397,12 @@ class SambaSession(Transfers, Auxiliary):
         by name. Names differ; with `overwrite` one of the same name is taken out."""
         multigraph.add(self.graphs, graph, overwrite)
 
-    def compile_multigraph(self, name="", samba_only=False, **kwarg):
-        """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. Keywords are those of compile
-        that are not a graph's own: output_folder, pef_name, precision, grad_accumulation_steps, memory_budget, mapping,
-        fast_memory, data_parallel, app_dir, config_dict, pef_metadata.
-        With `samba_only` the graphs are traced and planned, nothing is written, and the result is None."""
-        return self._compile_multigraph(name, samba_only, **kwarg)
-
-    def _compile_multigraph(
+    @exact
+    def compile_multigraph(
         self,
-        name,
-        samba_only,
+        name="",
+        samba_only=False,
+        *,
         output_folder=None,
         pef_name=None,
         precision=None,
@@ -442,9 +414,10 @@ class SambaSession(Transfers, Auxiliary):
         app_dir=None,
         config_dict=None,
         pef_metadata=None,
-        **unknown,
     ):
-        refuse_unknown(unknown, self._compile_multigraph)
+        """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. The keywords are those of
+        compile that are not a graph's own. With `samba_only` the graphs are traced and planned, nothing is written, and the
+        result is None."""
         call = "compile_multigraph"
         chosen = self._settings.chosen(
             call,
@@ -488,14 +461,19 @@ class SambaSession(Transfers, Auxiliary):
                 not samba_only,
             )
             if path is not None:
-                write_notes(path, app_dir, config_dict, pef_metadata)
+                _write_notes(path, app_dir, config_dict, pef_metadata)
             return path
 
         return written_to(file, write) if file and not samba_only else write(chosen["output_folder"], chosen["pef_name"])
 
-    def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping=""):
+    def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping="", init_output_grads=None):
         """See samba.utils.trace_multigraph."""
-        traced = multigraph.begin_trace(graph, inputs, optimizers, trace_prefix or "", mapping)
+        if mapping:
+            check_mapping("trace_multigraph", mapping)
+        check_flag("trace_multigraph", "init_output_grads", init_output_grads)
+        if trace_prefix is not None and not isinstance(trace_prefix, str):
+            raise TypeError(f"trace_multigraph: trace_prefix is {trace_prefix!r:.100}: expected a word, before paths of modules")
+        traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping, bool(init_output_grads))
         if self._optimizers is not None:
             self._end_trace(traced, len(self._several), True)
         self._several.append(traced)
@@ -534,6 +512,11 @@ class SambaSession(Transfers, Auxiliary):
         host_steps.watch(self, traced.optimizers)
         if values:
             self._device.set_hyperparameters(values)
+        if traced.sets_grads:
+            output_grads.start(self, traced.outputs)
+            if not any(self.has(f"{x.sn_name}.grad") for x in traced.outputs):
+                name = traced.outputs[0].sn_name
+                nominal.say(f"trace_multigraph: init_output_grads of {name!r}", ", since its graph is only run forward", 3)
 
     # ---- running ----
 
@@ -548,29 +531,18 @@ class SambaSession(Transfers, Auxiliary):
             raise errors.StateError("no PEF is loaded: call samba.utils.trace_graph(model, inputs, optim, pef=...) first")
         return self._device
 
-    def run(self, *args, **kwargs):
-        """Runs sections of the PEF; returns the outputs that were asked for. See `_run` for the arguments; a module may come
-        first, as programs of the documents have it."""
-        if args and isinstance(args[0], torch.nn.Module):
-            args = args[1:]
-        if not self._profiler.enabled:
-            return self._run(*args, **kwargs)
-        types = "".join(f"_{word.upper()}" for word in words(kwargs.get("section_types")))
-        with self._profiler.event("SAMBA_SESSION_RUN" + types):
-            return self._run(*args, **kwargs)
-
     def _run(
         self,
         input_tensors=None,
         output_tensors=(),
         hyperparam_dict=None,
-        data_parallel=False,
-        reduce_on_rdu=False,
+        data_parallel=UNSAID_FALSE,
+        reduce_on_rdu=UNSAID_FALSE,
         section_ids=(),
         section_types=(),
         run_until_call_id=None,
         run_from_call_id=None,
-        data_parallel_mode="normal",
+        data_parallel_mode=UNSAID_NORMAL,
         train=True,
         grad_of_outputs=None,
         graph_name=None,
@@ -591,6 +563,8 @@ class SambaSession(Transfers, Auxiliary):
         that is to keep them, a mask that was given once, is named in `reuse_inputs`, once, by name or as a tensor, or in `setup`.
         Inputs that trace_graph has sent with their values keep these until a run is given others. A run that is given no input
         computes over what the device has.
+
+        A module may come before all of these, as programs of the documents have it.
 
         `data_parallel`: this process is one of the replicas that MPI has started, all of which run alike, each with a batch of
         its own, and average their gradients (REDUCE). `data_parallel_mode` 'normal' runs sections in the schedule's order,
@@ -627,6 +601,23 @@ class SambaSession(Transfers, Auxiliary):
                 return self._ports.run(*run)
         return self._ports.run(*run)
 
+    @functools.wraps(_run)
+    def run(self, *args, **kwargs):
+        if args and isinstance(args[0], torch.nn.Module):
+            args = args[1:]
+        if not self._profiler.enabled:
+            try:
+                return self._run(*args, **kwargs)
+            except TypeError:
+                refuse_unknown(kwargs, self.run)  # which may be why
+                raise
+        refuse_unknown(kwargs, self.run)
+        given = kwargs.get("section_types", args[_TYPES_OF_RUN] if len(args) > _TYPES_OF_RUN else ())
+        with self._profiler.event("SAMBA_SESSION_RUN" + "".join(f"_{word.upper()}" for word in words(given))):
+            return self._run(*args, **kwargs)
+
+    run.__name__, run.__qualname__ = "run", "SambaSession.run"
+
     def _names_of(self, given):
         """What the device calls inputs that are given by name or as tensors."""
         names = [x if isinstance(x, str) else name_of(x, "an input of reuse_inputs") for x in listed(given)]
@@ -640,13 +631,24 @@ class SambaSession(Transfers, Auxiliary):
 
     def trains(self, train=True, graph_name=None):
         """Whether a run that is given these would train: with True as the graph's model stands."""
+        if graph_name is not None and graph_name not in self._modes:
+            known = ", ".join(name for name in self._modes if name is not None)
+            raise errors.NameError_(f"trains: no graph {graph_name!r:.100} was traced; there are: {known or 'none'}")
         return modes.chosen(self._modes, train, graph_name)
+
+    def graph_of(self, call, model, graph_name=None):
+        """The name of the graph that a call means by the traced model; None: the only one. Another model is a StateError."""
+        return modes.graph_of(self._modes, call, model, graph_name)
 
     # ---- host and device ----
 
     def has(self, name):
         """Whether the device has a tensor of that name."""
         return self._device is not None and self._aliases.get(name, name) in self._device.tensors
+
+    def has_traced(self, tensor):
+        """Whether it is a tensor of what this session has traced last."""
+        return self._owned.has(tensor) or self._traced.get(tensor.sn_name) is tensor
 
     def start_of(self, output):
         """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
@@ -698,26 +700,6 @@ class SambaSession(Transfers, Auxiliary):
             ):
                 self.device_set(name, tensor)
 
-    @contextlib.contextmanager
-    def disable_graphamp(self):
-        """What is traced inside is computed as written when the PEF is compiled with mixed precision."""
-        tracer = _state.tracer
-        if tracer is not None:
-            lib.samba_graphamp_push(tracer.graph, False)
-        try:
-            yield
-        finally:
-            if tracer is not None:
-                lib.samba_graphamp_pop(tracer.graph)
-
-    @staticmethod
-    def use_legacy_names(use):
-        """Whether models traced from here on name operators by counting them instead of by their module: the hyperparameters of
-        dropouts are dropout0.p, dropout0.seed, dropout1.p and so on.
-        Models with batch normalization are refused while it is on."""
-        check_flag("use_legacy_names", "use", use)
-        _state.legacy_names = bool(use)
-
     @staticmethod
     def use_abexit(func, *args, **kwargs):
         """Runs func(*args, **kwargs), usually main, as the whole rest of the program, and ends the process when it ends: handlers
@@ -737,29 +719,7 @@ class SambaSession(Transfers, Auxiliary):
         as right after trace_graph."""
         if self._device is not None:
             self._device.reset_random(self.seed)
-        lazy.restart()
-
-    # ---- lazy parameters ----
-
-    def enable_lazy_param(
-        self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"
-    ):
-        """Parameters that modules register from here on are placeholders without memory; what initializes them is done when their
-        values are needed, by `init_threads` threads (at most four for each processor). The values depend on `seed` (None: one
-        that torch draws) and the order of initialization alone. `inverse_transform_sampling`: normal numbers by the inverse of
-        their distribution function instead of Box and Muller's transform. `fp32_to_bf16_rounding`:
-        'nearest_even' or 'truncation', of parameters made as bfloat16."""
-        lazy.enable(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
-
-    @staticmethod
-    def disable_lazy_param():
-        """Modules get parameters with values again. Placeholders that there are stay."""
-        lazy.disable()
-
-    @staticmethod
-    def use_lazy_param():
-        """Whether enable_lazy_param is in force."""
-        return lazy.enabled()
+        self._lazy.restart()
 
     # ---- what the PEF has ----
 
@@ -796,3 +756,25 @@ class SambaSession(Transfers, Auxiliary):
     def get_tensors(self, samba_tensors):
         """The same for tensors on the host."""
         return self.get_tensors_by_name([name_of(tensor, "a tensor of get_tensors") for tensor in samba_tensors])
+
+
+def _write_notes(path, *notes):
+    from sambaflow.samba.utils.pef_utils import write_notes  # what is in utils knows sessions
+
+    write_notes(path, *notes)
+
+
+def _check_nominal(**given):
+    """What compile takes and a CPU has no use for."""
+    for name, value in given.items():
+        check_flag("compile", name, value)
+        if value:
+            nominal.say(f"compile: {name}", _WHY[name], stacklevel=4)
+
+
+_WHY = {
+    "io_host_memory": ", whose memory is the host's",
+    "init_output_grads": ": trace_graph has it, and session.run grad_of_outputs",
+    "squeeze_bs_dim": ", where a dim of 1 costs nothing",
+}
+_TYPES_OF_RUN = list(inspect.signature(SambaSession._run).parameters).index("section_types") - 1

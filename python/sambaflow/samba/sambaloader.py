@@ -139,10 +139,11 @@ class SambaLoader:
     iterable is raised where its item would have come; leaving the loop early, or dropping the iterator, waits for the item being
     made and ends the thread.
 
-    With samba.session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid
-    until the next batch is taken."""
+    With session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid until the
+    next batch is taken. `session`: which, by default samba.session."""
 
-    def __init__(self, torch_loader, names, prefetch=2):
+    def __init__(self, torch_loader, names, prefetch=2, *, session=None):
+        self._session = session
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"SambaLoader: names must be one or more different names, given {self.names}")
@@ -233,7 +234,8 @@ class SambaLoader:
         try:
             while (tensors := ahead.next()) is not _END:
                 self._position += loop is self._loop
-                yield _state.session.pin(tensors) if _state.session.use_pinned_memory() else tensors
+                session = _state.session if self._session is None else self._session
+                yield session.pin(tensors) if session.use_pinned_memory() else tensors
         finally:
             if loop is self._loop:
                 self._position = 0

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
+from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaTensor
 
 class ReplicaBatches(Sampler[list[int]]):
@@ -30,7 +31,9 @@ class SambaLoader:
     torch_loader: Iterable[Any]
     names: list[str]
     prefetch: int
-    def __init__(self, torch_loader: Iterable[Any], names: Iterable[str], prefetch: int = 2) -> None: ...
+    def __init__(
+        self, torch_loader: Iterable[Any], names: Iterable[str], prefetch: int = 2, *, session: SambaSession | None = None
+    ) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[SambaTensor, ...]]: ...
     def state_dict(self) -> dict[str, Any]: ...

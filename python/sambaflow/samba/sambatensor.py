@@ -22,9 +22,9 @@ True
 import torch
 
 from sambaflow import dlpack
-from sambaflow.errors import NameError_
+from sambaflow.errors import ArgumentIndexError, NameError_
 from sambaflow.runtime import DTYPE_NAMES
-from sambaflow.samba import _state, copies, host_steps
+from sambaflow.samba import _state, copies, host_steps, nominal
 from sambaflow.samba.shown import shown
 from sambaflow.samba.torch_methods import TorchMethods
 
@@ -32,7 +32,6 @@ _UNNAMED = ""
 _make = torch.Tensor._make_wrapper_subclass
 _default_dtype = torch.get_default_dtype
 _of_torch = torch.Tensor.grad
-_FAST_ACCESS = set()  # names
 _INDEXING = frozenset(
     (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
 )  # not methods here: those would make a 0-d tensor a sequence to C
@@ -64,15 +63,17 @@ class SambaTensor(TorchMethods, torch.Tensor):
         is_complex=None,
         region_name=None,
     ):
+        if named_dims is not None or sized_dims is not None:
+            _tell_dims("SambaTensor", named_dims, sized_dims)
+        if is_complex or (dtype is not None and dtype.is_complex) or getattr(torch_tensor, "is_complex", bool)():
+            raise NotImplementedError(
+                "SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors"
+            )
         if torch_tensor is not None:
             if shape is not None or dtype is not None:
                 raise ValueError("SambaTensor: give either torch_tensor or shape and dtype, not both")
             if not isinstance(torch_tensor, torch.Tensor):
                 raise TypeError(f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
-            if torch_tensor.is_complex() or is_complex:
-                raise NotImplementedError(
-                    "SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors"
-                )
             held = torch_tensor._held if isinstance(torch_tensor, SambaTensor) else torch_tensor
         elif shape is None:
             raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
@@ -110,8 +111,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         kwargs = kwargs or {}
         if func in _INDEXING:
             args = (args[0], _as_index(args[1]), *args[2:])
-        if _state.tracer is not None:
-            return _state.tracer.function(func, args, kwargs)
+        if _state.here.tracer is not None:
+            return _state.here.tracer.function(func, args, kwargs)
         result = _state.eager(func, args, kwargs)
         if result is NotImplemented:
             with torch._C.DisableTorchFunctionSubclass():
@@ -123,7 +124,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        return (_state.eager_aten if _state.tracer is None else _state.tracer.aten)(func, args, kwargs)
+        return (_state.eager_aten if _state.here.tracer is None else _state.here.tracer.aten)(func, args, kwargs)
 
     # ---- names and what the device knows ----
 
@@ -160,7 +161,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def torch(self):
         """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient
         where this does, and `backward` of what is computed from it adds to this tensor's gradient too."""
-        if self._held is None or not self.requires_grad or _state.tracer is not None:
+        if self._held is None or not self.requires_grad or _state.here.tracer is not None:
             return self._held
         if not self.is_leaf:
             return _Values.apply(self)
@@ -212,7 +213,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @grad.setter
     def grad(self, grad):
         _of_torch.__set__(
-            self, SambaTensor(grad, name=self.sn_grad_name) if type(grad) is torch.Tensor and _state.tracer is None else grad
+            self, SambaTensor(grad, name=self.sn_grad_name) if type(grad) is torch.Tensor and _state.here.tracer is None else grad
         )
 
     @grad.deleter
@@ -226,24 +227,25 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @property
     def fast_access(self):
-        """Whether the tensor has a pinned staging buffer; inputs get it when they are traced."""
-        return self._sn_name in _FAST_ACCESS
+        """Whether SambaLoader, once session.enable_pinned_memory was called, puts the tensor's values into the device's own
+        memory. Inputs are so when they were traced; False leaves one out. It is the session's, and kept by name."""
+        return self._owner()._fast_access.get(self._sn_name, False)
 
     @fast_access.setter
     def fast_access(self, value):
         if not self._sn_name:
             raise ValueError("fast_access is kept by name: give the tensor an sn_name first")
-        (_FAST_ACCESS.add if value else _FAST_ACCESS.discard)(self._sn_name)
+        self._owner()._set_fast_access(self._sn_name, value)
 
     @staticmethod
     def is_fast_access(name):
-        """Whether the tensor of that name is a fast access tensor."""
-        return name in _FAST_ACCESS
+        """Whether the tensor of that name is a fast access tensor of samba.session."""
+        return _state.session._fast_access.get(name, False)
 
     @property
     def mem_type(self):
-        """Where the device should keep the tensor: 'DDR', 'HBM', 'HOST', or None for what the compiler chooses. A hint: a device
-        with one kind of memory, as the CPU, keeps it there."""
+        """Where the device should keep the tensor: 'DDR', 'HBM', 'HOST', or None for what the compiler chooses. A CPU has one
+        kind of memory: a NoEffectWarning tells of what is set."""
         return self._mem_type
 
     @mem_type.setter
@@ -251,6 +253,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         word = mem_type.upper() if isinstance(mem_type, str) else mem_type
         if word is not None and word not in MEM_TYPES:
             raise ValueError(f"mem_type {mem_type!r}: expected one of {', '.join(MEM_TYPES)} or None")
+        if word is not None:
+            nominal.say("mem_type", ", which has one kind of memory", stacklevel=2)
         self._mem_type = word
 
     # ---- where torch's own methods differ ----
@@ -270,17 +274,18 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def data(self):
         """The torch tensor with the values; while a model is traced, of a tensor that the graph has,
         and of one that forward has made, what detach() gives."""
-        if _state.tracer is not None and (self._trace == _state.tracer.id or _state.tracer.is_symbolic((self,), {})):
+        tracer = _state.here.tracer
+        if tracer is not None and (self._trace == tracer.id or tracer.is_symbolic((self,), {})):
             return self.detach()
         return None if self._held is None else self._held.detach()
 
     @data.setter
     def data(self, tensor):
-        if _state.tracer is None or not _state.tracer.is_symbolic((tensor,), {}):
+        if _state.here.tracer is None or not _state.here.tracer.is_symbolic((tensor,), {}):
             tensor = values_of(tensor)
-        if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.tracer is not None):
+        if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.here.tracer is not None):
             raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
-        if _state.tracer is not None and _state.tracer.is_symbolic((self, tensor), {}):
+        if _state.here.tracer is not None and _state.here.tracer.is_symbolic((self, tensor), {}):
             self.detach().copy_(tensor)
             return
         if (
@@ -303,19 +308,19 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def item(self):
         """The only element as a Python number."""
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, "item()")
         return self._host_values().item()
 
     def tolist(self):
         """Nested lists of Python numbers."""
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, "tolist()")
         return self._host_values().tolist()
 
     def numpy(self):
         """The NumPy array with the values."""
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, "numpy()")
         return self._host_values().detach().numpy()
 
@@ -331,7 +336,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def __dlpack__(self, **request):
         """A DLPack capsule over the values' memory."""
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, "__dlpack__()")
         return self._host_values().__dlpack__(**request)
 
@@ -361,7 +366,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return copies.reduced(self)
 
     def __bool__(self):
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, "bool()")
         return bool(self._host_values())
 
@@ -377,7 +382,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def _number(self, what):
         """The values as torch's tensor, to convert."""
-        if _state.tracer is not None:
+        if _state.here.tracer is not None:
             _refuse_traced(self, what)
         return self._host_values()
 
@@ -386,9 +391,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def __format__(self, spec):
         """What format() and f-strings show: of a 0-d tensor with values the number, as of torch's."""
-        if _state.tracer is not None and spec:
+        if _state.here.tracer is not None and spec:
             _refuse_traced(self, "format()")
-        if self.dim() or (self._value is not None and _state.tracer is not None) or (self._held is None and not spec):
+        if self.dim() or (self._value is not None and _state.here.tracer is not None) or (self._held is None and not spec):
             return object.__format__(self, spec)
         return format(self.item(), spec)
 
@@ -403,9 +408,14 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._owner()
 
     def _owner(self):
-        """The session that traced it last, as long as that has a PEF; else samba.session."""
-        session = self._session and self._session()
-        return session if session is not None and session.is_loaded else _state.session
+        """The session that traced it last, as long as that has a PEF; then samba.session, if that has traced it too. Another
+        session's tensors of the same names are not its values: then it is one without a PEF."""
+        if self._session is None:
+            return _state.session
+        session = self._session()
+        if (session is None or not session.is_loaded) and _state.session.has_traced(self):
+            return _state.session
+        return session if session is not None else _state.new_session()
 
     @property
     def sn_data(self):
@@ -436,13 +446,16 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no
         PEF is loaded, and for what has values that the device does not have - a result of a run, what was computed on the host, a
         model's buffer that is a constant of the PEF - all is on the host already. Returns the tensor."""
-        if _state.tracer is not None or (self._held is not None and (self._is_result or self._kept_name or not self._sn_name)):
+        here = self._held is not None and (self._is_result or self._kept_name or not self._sn_name)
+        if _state.here.tracer is not None or here:
             return self
         return self._fetched(self._owner(), inplace)
 
     def _fetched(self, session, inplace, name=None):
         """cpu, from a session that may be another than its own and know it by another name."""
-        if _state.tracer is not None or not session.is_loaded or (self._keeps_name and not session.has(name or self._sn_name)):
+        if _state.here.tracer is not None or not session.is_loaded:
+            return self
+        if self._keeps_name and not session.has(name or self._sn_name):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
@@ -565,12 +578,28 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     if value is not None:
         self._value = value
     if batch_dim is not None:
-        self.batch_dim = batch_dim
+        self.batch_dim = _dim_of(self, batch_dim)
     if materializer is not None:
         self.materializer = materializer
     if region_name is not None:
         self._sn_region_name = region_name
     return self
+
+
+def _dim_of(tensor, batch_dim):
+    """The dim of a tensor that counts samples, from 0."""
+    if isinstance(batch_dim, bool) or not isinstance(batch_dim, int):
+        raise TypeError(f"batch_dim is {batch_dim!r:.100}: expected an integer, the dim of samples")
+    if not -tensor.dim() <= batch_dim < tensor.dim():
+        raise ArgumentIndexError(f"batch_dim is {batch_dim} and the tensor has shape {tuple(tensor.shape)}")
+    return batch_dim % tensor.dim()
+
+
+def _tell_dims(call, named_dims, sized_dims):
+    """Of what the documents call deprecated and unfinished."""
+    for name, dims in (("named_dims", named_dims), ("sized_dims", sized_dims)):
+        if dims is not None:
+            nominal.say(f"{call}: {name}", ": dims are known by their places", stacklevel=3)
 
 
 def take_form(tensor, other):
@@ -605,7 +634,7 @@ def plain_tensor(held, name, batch_dim=None):
         return SambaTensor(held, name=name, batch_dim=batch_dim)
     self = from_output(held, held.shape, held.dtype, name)
     if batch_dim is not None:
-        self.batch_dim = batch_dim
+        self.batch_dim = _dim_of(self, batch_dim)
     return self
 
 
@@ -618,8 +647,8 @@ def from_value(value, shape, dtype, trace):
 
 def _refuse_traced(tensor, what):
     """The tracer's error where the tensor is known only when the graph runs."""
-    if _state.tracer.is_symbolic((tensor,), {}):
-        _state.tracer.refuse_values(what)
+    if _state.here.tracer.is_symbolic((tensor,), {}):
+        _state.here.tracer.refuse_values(what)
 
 
 def _as_index(index):
@@ -630,7 +659,7 @@ def _as_index(index):
         return (
             isinstance(x, torch.Tensor)
             and x.dtype.is_floating_point
-            and not (_state.tracer is not None and _state.tracer.is_symbolic((x,), {}))
+            and not (_state.here.tracer is not None and _state.here.tracer.is_symbolic((x,), {}))
         )
 
     words = index if isinstance(index, tuple) else (index,)
@@ -675,8 +704,11 @@ def run_on_held(func, args, kwargs):
 
 
 def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
-    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are. `named_dims` and `sized_dims` change
-    nothing: the documents call them deprecated and unfinished."""
+    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are. `batch_dim`: the dim of its samples, for
+    measure_performance, run_window and the command line's -b, which take dim 0 without it. `named_dims` and `sized_dims` have no
+    effect, and a NoEffectWarning says so: the documents call them deprecated and unfinished."""
+    if named_dims is not None or sized_dims is not None:
+        _tell_dims("from_torch_tensor", named_dims, sized_dims)
     if tensor is None or isinstance(tensor, SambaTensor):
         return tensor
     return SambaTensor(tensor, name=name, batch_dim=batch_dim, region_name=region_name)

@@ -21,8 +21,9 @@ import tempfile
 from sambaflow import errors, launch
 from sambaflow.runtime import Session
 from sambaflow.runtime import replicas as joined
-from sambaflow.samba import trees
+from sambaflow.samba import nominal, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES, check_data_parallel, one_of
+from sambaflow.samba.keywords import UNSAID_NORMAL, is_said, said
 
 PRECISIONS = ("fp32", "bf16")
 OF_COMPILE = {
@@ -91,7 +92,7 @@ class Settings:
     def __init__(self):
         self.of_setup = {}
         self.of_replicas = {}  # what a run asks for, where there is something
-        self._mode, self._distributed = "normal", False  # what trace_graph was told
+        self._mode, self._distributed = UNSAID_NORMAL, False  # what trace_graph was told
         self._args, self._own, self._given = None, frozenset(), frozenset()
 
     def set_up(self, args):
@@ -163,13 +164,14 @@ class Settings:
 
     def replicas(self, data_parallel, reduce_on_rdu, mode):
         """(data_parallel, reduce_on_rdu, data_parallel_mode) of a run that was told these; None: there is one replica."""
-        of, told = self.of_replicas, mode
-        data_parallel = data_parallel or of.get("data_parallel", False)
-        reduce_on_rdu = reduce_on_rdu or of.get("reduce_on_rdu", False)
-        if mode == "normal":
-            mode = self._mode if data_parallel and self._mode != mode else of.get("data_parallel_mode", mode)
+        alone = is_said(data_parallel) and data_parallel is False
+        of, told = {} if alone else self.of_replicas, mode
+        data_parallel = said(data_parallel, of.get("data_parallel", False))
+        reduce_on_rdu = said(reduce_on_rdu, of.get("reduce_on_rdu", False))
+        if not is_said(mode):
+            mode = self._mode if data_parallel is True and is_said(self._mode) else of.get("data_parallel_mode", "normal")
         check_data_parallel("run", data_parallel, reduce_on_rdu, mode)
-        if "normal" not in (told, self._mode) and told != self._mode:
+        if data_parallel and is_said(told) and is_said(self._mode) and told != self._mode:
             raise errors.ArgumentError(
                 f"run: data_parallel_mode is {told!r}, and trace_graph was told {self._mode!r}: give both the same"
             )
@@ -184,12 +186,10 @@ class Settings:
         return self.of_setup.get("pef") or ("" if line.get("command") == "compile" else line.get("pef", ""))
 
     def mapping(self, asked):
-        """That of a call which was told `asked`: 'section' asks for nothing."""
-        return (
-            asked
-            if asked not in ("", None, "section")
-            else self.of_setup.get("mapping") or self._line("mapping").get("mapping") or "section"
-        )
+        """That of a call which was told `asked`."""
+        if asked and is_said(asked):
+            return asked
+        return self.of_setup.get("mapping") or self._line("mapping").get("mapping") or "section"
 
     # ---- compiling ----
 
@@ -232,8 +232,10 @@ class Settings:
         return "" if others else path
 
     def check_batch(self, call, inputs):
-        """Warns of a batch size that the command line has and the inputs have not: it is they who make the PEF's."""
-        line, sizes = self._line("batch_size", "microbatch_size"), {n for x in trees.tensors(inputs) for n in x.shape}
+        """Warns, once, of a batch size that the command line has and the inputs have not: it is they who make the PEF's."""
+        line, given = self._line("batch_size", "microbatch_size"), trees.tensors(inputs)
+        dims = [(x, x.batch_dim) for x in given if getattr(x, "batch_dim", None) is not None]
+        sizes = {x.shape[d] for x, d in dims if -x.dim() <= d < x.dim()} or {n for x in given for n in x.shape}
         batch, micro = line.get("batch_size"), line.get("microbatch_size")
         if "batch_size" in self._given and not {batch, micro} & sizes:
             text = (
@@ -247,7 +249,7 @@ class Settings:
             )
         else:
             return
-        launch.warn(text, errors.NoEffectWarning, stacklevel=4)
+        nominal.once(text.partition(": ")[2], text, stacklevel=4)
 
 
 def written_to(path, compile_into):

@@ -146,12 +146,13 @@ def _options(tracer, name, chosen, optimizers, its_numbers=None):
     return options, (kept, alive)
 
 
-def compile_model(model, inputs, optimizers, name, loss_indices, examples, output_folder, pef_name, **chosen):
-    """Traces the model, for one size or for each of `examples`, and writes the PEF, whose path it returns."""
+def compile_model(model, inputs, optimizers, name, loss_indices, examples, legacy, output_folder, pef_name, **chosen):
+    """Traces the model, for one size or for each of `examples`, and writes the PEF, whose path it returns. `legacy`: whether
+    names are those of use_legacy_names."""
     name = name or type(model).__name__
     path, inference = ffi.new("char[]", 4096), chosen["inference"]
     if examples is None:
-        tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference)
+        tracer, outputs = forward_graph(model, inputs, loss_indices, name, may_train=not inference, legacy_names=legacy)
         if not inference:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
@@ -163,7 +164,9 @@ def compile_model(model, inputs, optimizers, name, loss_indices, examples, outpu
     context.check(lib.samba_multigraph_new(context.c, made))
     several, tracers = context.owned(made[0], lib.samba_multigraph_free), []
     for each, label in zip(examples, _labels(examples)):
-        tracer, outputs = forward_graph(model, each, loss_indices, name, may_train=not inference, context=context)
+        tracer, outputs = forward_graph(
+            model, each, loss_indices, name, may_train=not inference, context=context, legacy_names=legacy
+        )
         if not inference and not tracers:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
@@ -208,5 +211,5 @@ def compare_others(session, device, model, inputs, loss_indices, own):
             known = device.name_in(number, name)
             return x if known is None else _resized(x, device.tensors[known][2])
 
-        tracer, _ = forward_graph(model, _each(its, inputs), loss_indices, "")
+        tracer, _ = forward_graph(model, _each(its, inputs), loss_indices, "", legacy_names=session._legacy_names)
         session._compare(device, tracer, number)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of torch.Tensor that take more as SambaTensor's: by position or by a name what torch has by keyword or by another name.
-`device` is taken and has no effect. And Python's operators: torch's take a TypeError, as a DtypeError is one, for an operand they
-do not know, and Python then speaks of operand types; here the function of that operator is asked again and says what is wrong."""
+`device` has no effect, and a NoEffectWarning tells of one that is not the CPU. And Python's operators: torch's take a TypeError,
+as a DtypeError is one, for an operand they do not know, and Python then speaks of operand types; here the function of that
+operator is asked again and says what is wrong."""
+
+import inspect
 
 import torch
+
+from sambaflow.samba import nominal
 
 
 def _made(make, tensor, size, more, options):
     """Sizes one by one, as torch takes them too, or as one sequence, which dtype and requires_grad may follow."""
-    options.pop("device", None)
+    _tell_device(make.__name__, options.pop("device", None))
     if isinstance(size, int):
         return make(tensor, size, *more, **options)
     if len(more) > 2:
@@ -16,23 +21,52 @@ def _made(make, tensor, size, more, options):
     return make(tensor, size, **dict(zip(("dtype", "requires_grad"), more)), **options)
 
 
+def _tell_device(call, device):
+    """A tensor's values are on the CPU; a NoEffectWarning tells who asks for another place."""
+    if device is not None and torch.device(device).type != "cpu":
+        nominal.say(f"{call}: device={str(device)!r}", ", where the values of all tensors are", stacklevel=4)
+
+
+def _taking(like):
+    """Decorator: the signature is that of another function, but for what torch alone gives."""
+
+    def decorated(function):
+        function.__signature__ = inspect.signature(like)
+        return function
+
+    return decorated
+
+
+def _new(self, size, dtype=None, requires_grad=False, *, device=None):
+    """What new_empty and its like take; sizes may also stand one by one."""
+
+
+def _new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
+    """What new_full takes."""
+
+
 class TorchMethods:
     """What comes before torch.Tensor in SambaTensor."""
 
+    @_taking(_new)
     def new_empty(self, size, *more, **options):
         """torch.Tensor.new_empty(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_empty, self, size, more, options)
 
+    @_taking(_new)
     def new_ones(self, size, *more, **options):
         """torch.Tensor.new_ones(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_ones, self, size, more, options)
 
+    @_taking(_new)
     def new_zeros(self, size, *more, **options):
         """torch.Tensor.new_zeros(size, dtype=None, requires_grad=False)."""
         return _made(torch.Tensor.new_zeros, self, size, more, options)
 
+    @_taking(_new_full)
     def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False, **options):
         """torch.Tensor.new_full; None is this tensor's dtype."""
+        _tell_device("new_full", device)
         return torch.Tensor.new_full(self, size, fill_value, dtype=dtype, requires_grad=bool(requires_grad), **options)
 
     def share_memory_(self):

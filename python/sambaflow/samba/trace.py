@@ -27,12 +27,12 @@ from sambaflow.errors import (
     raise_status,
 )
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, functions, locations, transforms
-from sambaflow.samba.asked import Asked
+from sambaflow.samba import _state, asked, functions, locations, transforms
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.left import Left
+from sambaflow.samba.patches import Flag, Patch, replaced
 from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, values_of
 from sambaflow.samba.unwritten import Zeroed
@@ -92,12 +92,13 @@ class Tracer:
         self.counters = (
             {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()
         )  # of batches that train
-        self.asked, self.evaluates = Asked(), evaluates
+        self.asked, self.evaluates = asked.Asked(self.paths), evaluates
         self.may_train = False  # whether it is known that the graph is to be trained
         self.synchronized = False  # whether a batch norm at work is one of all replicas
         self.left = Left(modules or [])
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
+        self.legacy_names = False  # SambaSession.use_legacy_names
         self.dropouts = 0  # traced so far: those outside modules are numbered
         self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
@@ -358,7 +359,7 @@ class Tracer:
         """What the hyperparameters of the dropout being traced begin with: its module's path; its number where it has none, or
         names are the legacy ones."""
         self.dropouts += 1
-        path = "" if _state.legacy_names or not self.stack else self.stack[-1]
+        path = "" if self.legacy_names or not self.stack else self.stack[-1]
         return path or f"dropout{self.dropouts - 1}"
 
     def refuse_values(self, what):
@@ -389,7 +390,7 @@ class Tracer:
             with _Factories(), _inside(func):  # as the model's own code: it draws, and writes where autograd does not look
                 return func(*args, **kwargs)
         if outermost:
-            if torch.is_autocast_enabled("cpu") and self is _state.tracer:
+            if torch.is_autocast_enabled("cpu") and self is _state.here.tracer:
                 self._refuse_autocast()
             self.grad, self.called = torch.is_grad_enabled(), func
         try:
@@ -546,27 +547,40 @@ def _is_written_in_python(func):
     )
 
 
-@contextlib.contextmanager
-def _inside(func):
-    """Runs the body of a torch function on SambaTensors: its own question, the first, is answered with no."""
-    asked = []
+_asking = {}  # id of such a function's globals -> the Patch of what it asks
+
+
+def _answering(space):
+    """The Patch of functions with these globals: the first question of a body that a thread has entered is answered with no."""
 
     def answer(real):
         def has(*args):
-            if not asked:
-                asked.append(True)
+            if _state.here.unasked is space:
+                _state.here.unasked = None
                 return False
             return real(*args)
 
         return has
 
+    def put(stack):
+        for name in _CHECKS:
+            if name in space:
+                stack.enter_context(replaced(space, name, answer(space[name])))
+
+    return _asking.setdefault(id(space), Patch(put))
+
+
+@contextlib.contextmanager
+def _inside(func):
+    """Runs the body of a torch function on SambaTensors: its own question, the first, is answered with no."""
     space = func.__globals__ if any(name in func.__globals__ for name in _CHECKS) else vars(torch.overrides)
-    before = {name: space[name] for name in _CHECKS if name in space}
-    try:
-        space.update({name: answer(real) for name, real in before.items()})
-        yield
-    finally:
-        space.update(before)
+    before = _state.here.unasked
+    with _asking.get(id(space)) or _answering(space):
+        _state.here.unasked = space
+        try:
+            yield
+        finally:
+            _state.here.unasked = before
 
 
 class _Factories(torch.overrides.TorchFunctionMode):
@@ -591,8 +605,8 @@ class _Factories(torch.overrides.TorchFunctionMode):
     OVER = {torch.as_tensor, torch.asarray, torch.frombuffer, torch.from_file}  # memory that others may have
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in RANDOM and _state.tracer is not None:
-            drawn = _state.tracer.draw(RANDOM[func], args, kwargs or {})
+        if func in RANDOM and _state.here.tracer is not None:
+            drawn = _state.here.tracer.draw(RANDOM[func], args, kwargs or {})
             if drawn is not NotImplemented:
                 return drawn
         result = func(*args, **(kwargs or {}))
@@ -605,7 +619,7 @@ class _Factories(torch.overrides.TorchFunctionMode):
         if result.is_complex() or not result.is_cpu or result.layout is not torch.strided:
             return result
         made = SambaTensor(result)
-        return made if _state.tracer is None else _state.tracer.made(made)
+        return made if _state.here.tracer is None else _state.here.tracer.made(made)
 
     def _makes(self, func, args, kwargs):
         if func in self.OVER:
@@ -615,27 +629,68 @@ class _Factories(torch.overrides.TorchFunctionMode):
         )
 
 
+# ---- what of torch is another in a thread that traces ----
+
+
 def _float(x):
     """float() as torch's batch norm calls it for momentum=None, on the number of batches:
     while a model is traced that is a value."""
-    return x.double() if _state.tracer is not None and _state.tracer.is_symbolic((x,), {}) else float(x)
+    tracer = _state.here.tracer
+    return x.double() if tracer is not None and tracer.is_symbolic((x,), {}) else float(x)
 
 
-def _synchronized(module, input):
-    """SyncBatchNorm.forward while a model is traced: torch's own asks torch.distributed, and wants a GPU where that is begun.
-    Replicas are those of a run."""
-    group = module.process_group
-    if group is not None and not (torch.distributed.is_initialized() and group == torch.distributed.group.WORLD):
-        raise UnsupportedError(
-            "SyncBatchNorm has a process_group, and a graph takes its statistics over all replicas: make it without one"
-            f"{_state.tracer.where()}"
-        )
-    module._check_non_zero_input_channels(input)
-    before, _state.tracer.synchronized = _state.tracer.synchronized, module.training
-    try:
-        return torch.nn.modules.batchnorm._BatchNorm.forward(module, input)
-    finally:
-        _state.tracer.synchronized = before
+def _synchronized(torchs):
+    def forward(module, input):
+        """SyncBatchNorm.forward while a model is traced: torch's own asks torch.distributed, and wants a GPU where that is begun.
+        Replicas are those of a run."""
+        tracer = _state.here.tracer
+        if tracer is None:
+            return torchs(module, input)
+        group = module.process_group
+        if group is not None and not (torch.distributed.is_initialized() and group == torch.distributed.group.WORLD):
+            raise UnsupportedError(
+                "SyncBatchNorm has a process_group, and a graph takes its statistics over all replicas: make it without one"
+                f"{tracer.where()}"
+            )
+        module._check_non_zero_input_channels(input)
+        before, tracer.synchronized = tracer.synchronized, module.training
+        try:
+            return torch.nn.modules.batchnorm._BatchNorm.forward(module, input)
+        finally:
+            tracer.synchronized = before
+
+    return forward
+
+
+def _converting(torchs):
+    def _apply(module, fn, recurse=True):
+        tracer = _state.here.tracer
+        return torchs(module, fn, recurse) if tracer is None else tracer.left.convert(tracer, module, fn, recurse)
+
+    return _apply
+
+
+def _without_hooks(torchs):
+    def _apply_on_tensors(hook, fn, tensors):  # see check_hooks
+        return torchs(hook, fn, tensors) if _state.here.tracer is None else (tensors, None)
+
+    return _apply_on_tensors
+
+
+def _is_compiling():
+    from sambaflow.samba import _state  # runs in torch.compiler
+
+    return _state.here.tracer is not None or _is_compiling_flag  # noqa: F821
+
+
+def _entered(module, _):
+    if _state.here.tracer is not None:
+        _state.here.tracer.enter(module)
+
+
+def _left(module, _, __):
+    if _state.here.tracer is not None:
+        _state.here.tracer.leave(module)
 
 
 def _uncompiled():
@@ -645,56 +700,40 @@ def _uncompiled():
     return stance("force_eager") if stance is not None and "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
 
+def _put(stack):
+    batch_norms, hooks = torch.nn.modules.batchnorm, torch.utils.hooks.BackwardHook
+    distribution = torch.distributions.Distribution
+    stack.callback(torch.nn.modules.module.register_module_forward_pre_hook(_entered).remove)
+    stack.callback(torch.nn.modules.module.register_module_forward_hook(_left, always_call=True).remove)
+    for owner, name, new in (
+        # models then leave out shortcuts that ask for values; they may have imported it, and want a bool
+        (torch.compiler.is_compiling, "__code__", _is_compiling.__code__),
+        (distribution, "_validate_args", Flag(distribution._validate_args, False)),  # which looks at values
+        (batch_norms, "float", _float),
+        (torch.nn.SyncBatchNorm, "forward", _synchronized(torch.nn.SyncBatchNorm.forward)),
+        (torch.nn.Module, "_apply", _converting(torch.nn.Module._apply)),
+        (hooks, "_apply_on_tensors", _without_hooks(hooks._apply_on_tensors)),
+    ):
+        stack.enter_context(replaced(owner, name, new))
+    for each in (transforms, functions, asked):
+        each.put(stack)
+    stack.enter_context(_uncompiled())
+
+
+_OF_TORCH = Patch(_put)
+
+
 @contextlib.contextmanager
 def at_work(tracer):
-    """Makes this the tracer for what runs inside."""
-    if _state.tracer is not None:
+    """Makes this the thread's tracer for what runs inside."""
+    if _state.here.tracer is not None:
         raise SambaError("a model is being traced already: tracing does not nest")
-
-    def entered(module, _):
-        tracer.enter(module)
-
-    def left(module, _, __):
-        tracer.leave(module)
-
-    before = torch.nn.modules.module.register_module_forward_pre_hook(entered)
-    after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
-    _state.tracer = tracer
-    compiling, torch.compiler._is_compiling_flag = (
-        torch.compiler._is_compiling_flag,
-        True,
-    )  # models then leave out shortcuts that ask for values
-    torch.nn.modules.batchnorm.float = _float
-    synchronized, torch.nn.SyncBatchNorm.forward = torch.nn.SyncBatchNorm.forward, _synchronized
-    validate, torch.distributions.Distribution._validate_args = (
-        torch.distributions.Distribution._validate_args,
-        False,
-    )  # it looks at values
-    convert, torch.nn.Module._apply = torch.nn.Module._apply, tracer.left.converting(tracer)
-    hook, torch.utils.hooks.BackwardHook._apply_on_tensors = (
-        torch.utils.hooks.BackwardHook._apply_on_tensors,
-        lambda _, __, tensors: (tensors, None),
-    )  # see check_hooks
-    try:
-        with (
-            torch.enable_grad(),
-            _uncompiled(),
-            transforms.refused(tracer),
-            functions.traced(),
-            _Factories(),
-            Zeroed(),
-            tracer.asked.noting(tracer.paths),
-        ):
-            yield tracer
-            tracer.finish()
-    finally:
-        _state.tracer = None
-        tracer.left.restore(tracer)
-        torch.compiler._is_compiling_flag = compiling
-        torch.nn.Module._apply = convert
-        torch.utils.hooks.BackwardHook._apply_on_tensors = hook
-        del torch.nn.modules.batchnorm.float
-        torch.nn.SyncBatchNorm.forward = synchronized
-        torch.distributions.Distribution._validate_args = validate
-        before.remove()
-        after.remove()
+    with _OF_TORCH:
+        _state.here.tracer = tracer
+        try:
+            with torch.enable_grad(), _Factories(), Zeroed():
+                yield tracer
+                tracer.finish()
+        finally:
+            del _state.here.tracer
+            tracer.left.restore(tracer)

@@ -3,7 +3,6 @@
 that take functions, such as torch.cond. Each is refused where it meets a tensor that only a run knows, by the name that the user
 wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
 
-import contextlib
 import sys
 
 import torch
@@ -11,6 +10,8 @@ import torch._functorch.vmap
 import torch.autograd.forward_ad
 
 from sambaflow.errors import UnsupportedError
+from sambaflow.samba import _state
+from sambaflow.samba.patches import replaced
 
 _TRANSFORMS = {
     "Vmap": (
@@ -69,37 +70,36 @@ def operator(t, func, args, kwargs):
     raise UnsupportedError(f"torch's operator {called} takes functions, which a graph cannot call: {why}{t.where(code=True)}")
 
 
-@contextlib.contextmanager
-def refused(t):
-    """Around a trace: what would wrap or hide a traced tensor before a rule sees it says so."""
-    batch, dual = torch._functorch.vmap._add_batch_dim, torch.autograd.forward_ad.make_dual
+def put(stack):
+    """In force while a model is traced: what would wrap or hide a traced tensor before a rule sees it says so."""
+    vmap, forward = torch._functorch.vmap, torch.autograd.forward_ad
+    batch, dual = vmap._add_batch_dim, forward.make_dual
     flex = sys.modules.get("torch.nn.attention.flex_attention")
     validate = getattr(flex, "_validate_device", None)
 
+    def meets(*tensors):
+        t = _state.here.tracer
+        return t if t is not None and t.is_symbolic(tensors, {}) else None
+
     def batched(x, *where):
-        if t.is_symbolic((x,), {}):
+        if (t := meets(x)) is not None:
             raise UnsupportedError(f"{_TRANSFORMS['Vmap']}{t.where(code=True)}")
         return batch(x, *where)
 
     def made_dual(x, *args, **kwargs):
-        if t.is_symbolic((x, args, kwargs), {}):
+        if (t := meets(x, args, kwargs)) is not None:
             raise UnsupportedError(f"{_TRANSFORMS['Jvp']}{t.where(code=True)}")
         return dual(x, *args, **kwargs)
 
     def flexible(*tensors):
-        if t.is_symbolic(tensors, {}):
+        if (t := meets(*tensors)) is not None:
             raise UnsupportedError(
                 "torch's operator flex_attention takes functions, which a graph cannot call: "
                 f"{_OPERATORS['flex_attention']}{t.where(code=True)}"
             )
         return validate(*tensors)
 
-    torch._functorch.vmap._add_batch_dim, torch.autograd.forward_ad.make_dual = batched, made_dual
+    stack.enter_context(replaced(vmap, "_add_batch_dim", batched))
+    stack.enter_context(replaced(forward, "make_dual", made_dual))
     if validate is not None:
-        flex._validate_device = flexible
-    try:
-        yield
-    finally:
-        torch._functorch.vmap._add_batch_dim, torch.autograd.forward_ad.make_dual = batch, dual
-        if validate is not None:
-            flex._validate_device = validate
+        stack.enter_context(replaced(flex, "_validate_device", flexible))

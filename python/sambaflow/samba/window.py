@@ -15,13 +15,25 @@ _TYPES = (("ZEROGRAD", True, False), ("FWD", False, False), ("BCKWD", False, Fal
 _TYPES += (("GRADNORM", False, True), ("OPT", False, True))  # name, of the first batch alone, of the last alone
 
 
+def samples_in(x, call):
+    """How many samples a tensor has: in its batch_dim, else in dim 0."""
+    dim = getattr(x, "batch_dim", None) or 0
+    if not -x.dim() <= dim < x.dim():
+        raise errors.ArgumentIndexError(f"{call}: {x.sn_name!r} has batch_dim {dim} and {x.dim()} dims")
+    return x.shape[dim]
+
+
+def samples_of(call, inputs):
+    """The same of the first input that has a batch_dim; None where none has."""
+    return next((samples_in(x, call) for x in trees.tensors(inputs) if getattr(x, "batch_dim", None) is not None), None)
+
+
 def _samples(batch, number):
-    tensors = [x for x in trees.tensors(batch) if x.dim() > 0]
-    counts = {x.shape[0] for x in tensors}
+    counts = {samples_in(x, "run_window") for x in trees.tensors(batch) if x.dim() > 0}
     if len(counts) != 1:
         raise errors.ShapeError(
-            f"run_window: the tensors of batch {number} have {sorted(counts) or 'no'} samples in dim 0: a window weighs batches "
-            "by them, so they must agree"
+            f"run_window: the tensors of batch {number} have {sorted(counts) or 'no'} samples in dim 0, or their batch_dim: a "
+            "window weighs batches by them, so they must agree"
         )
     return counts.pop()
 

@@ -10,7 +10,7 @@ from sambaflow.samba.sambatensor import SambaTensor
 
 def where():
     """The place in the model that is being traced, for the end of a message."""
-    return "" if _state.tracer is None else _state.tracer.where()
+    return "" if _state.here.tracer is None else _state.here.tracer.where()
 
 
 def samba(call, name, x):

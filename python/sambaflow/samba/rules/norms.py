@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba import _state
 from sambaflow.samba.rules.common import cast, dims_of, floating, optional, unsupported
 from sambaflow.samba.trace import rule
 
@@ -57,7 +56,7 @@ def _by_channels(t, call, several, input, running_mean, running_var, weight, bia
 
 @rule(F.batch_norm)
 def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    if _state.legacy_names:
+    if t.legacy_names:
         unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
     synchronized = t.synchronized  # of SyncBatchNorm: other replicas have values too
     several = synchronized or input.dim() < 2 or input.numel() != input.shape[1]

@@ -26,7 +26,7 @@ from sambaflow import launch
 from sambaflow.errors import NoEffectWarning
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES
-from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.keywords import exact
 
 COMMANDS = ("compile", "run", "test", "measure-performance", "measure-sections")
 
@@ -79,7 +79,7 @@ def _built_in(parser, command):
         "--microbatch-size",
         type=int,
         default=None,
-        help="samples that the device takes at a time; must divide the batch size, changes no result",
+        help="samples that the program's inputs have where it runs several times a step; must divide the batch size",
     )
     parser.add_argument("--grad-accumulation-steps", type=int, default=1, help="runs in a step, whose gradients add up")
     parser.add_argument("--inference", action="store_true", help="forward only")
@@ -144,6 +144,7 @@ def _check_command(parser, words):
         parser.error(f"{word!r} is no command{hint}: give {', '.join(COMMANDS[:-1])} or {COMMANDS[-1]}")
 
 
+@exact
 def parse_app_args(
     argv=None,
     dev_mode=False,
@@ -153,12 +154,13 @@ def parse_app_args(
     run_parser_fn=None,
     measure_performance_parser_fn=None,
     measure_sections_parser_fn=None,
-    **unknown,
+    *,
+    session=None,
 ):
     """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option;
-    the session obeys it until it is reset, see session.compile.
+    the session, by default samba.session, obeys it until it is reset, see session.compile. With `dev_mode` the measuring commands
+    have the options of `run_parser_fn` too.
     What means nothing on this device is named in one NoEffectWarning."""
-    refuse_unknown(unknown, parse_app_args)
     return _parse(
         argv,
         dev_mode,
@@ -168,10 +170,11 @@ def parse_app_args(
         run_parser_fn,
         measure_performance_parser_fn,
         measure_sections_parser_fn,
+        _state.session if session is None else session,
     )
 
 
-def _parse(argv, dev_mode, common, compiling, testing, running, performance, sections):
+def _parse(argv, dev_mode, common, compiling, testing, running, performance, sections, session):
     measured = running if dev_mode else None
     own = {
         "compile": compiling,
@@ -203,7 +206,7 @@ def _parse(argv, dev_mode, common, compiling, testing, running, performance, sec
         elsewhere.append("--world-size")  # how many replicas there are is known when they run
     if elsewhere:
         launch.warn(f"{', '.join(elsewhere)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=3)
-    _state.session.take_arguments(args, replaced, given)
+    session.take_arguments(args, replaced, given)
     return args
 
 

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from sambaflow.samba.samba_session import SambaSession
+
 COMMANDS: tuple[str, ...]
 _Add = Callable[[argparse.ArgumentParser], Any] | None
 
@@ -16,7 +18,8 @@ def parse_app_args(
     run_parser_fn: _Add = None,
     measure_performance_parser_fn: _Add = None,
     measure_sections_parser_fn: _Add = None,
-    **unknown: Any,
+    *,
+    session: SambaSession | None = None,
 ) -> argparse.Namespace: ...
 def parse_yaml_to_args(
     path: str | os.PathLike[str], argv: Sequence[str] | None = None, **parser_fns: Any

@@ -19,29 +19,30 @@ import torch
 from sambaflow import errors, launch
 from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import check_mapping
-from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.keywords import exact
 from sambaflow.samba.modes import evaluating
 from sambaflow.samba.progress import Progress
+from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.utils import utils
 
 
-def common_app_driver(
-    args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, **keywords
+def _driver(
+    args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, *, session=None, **keywords
 ):
     """Does args.command: compile, test, measure-performance or measure-sections; `run` is the application's own. `args` are those
     of parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of
-    session.compile, and win over `args`. Returns the PEF's path, the measures, or None."""
-    refuse_unknown(keywords, common_app_driver, _state.session.compile)
-    if not _state.session.obeys(args):
-        _state.session.take_arguments(args)
+    session.compile, and win over `args`; other commands than compile have no use for them. `session`: which, by default
+    samba.session. Returns the PEF's path, the measures, or None."""
+    session = _state.session if session is None else session
+    if not session.obeys(args):
+        session.take_arguments(args)
     check_mapping(args.command, args.mapping)
     if args.command == "compile":
-        keywords.update(init_output_grads=init_output_grads, app_dir=app_dir, loss_indices=loss_indices)
-        return _compile(args, model, inputs, optim, name, keywords)
+        return _compile(session, args, model, inputs, optim, name, {**keywords, "app_dir": app_dir, "loss_indices": loss_indices})
     if args.command == "run":
         raise errors.ArgumentError("common_app_driver: 'run' is the application's own: call trace_graph and session.run")
-    utils.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef=args.pef, mapping=args.mapping)
+    session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef=args.pef)
     if args.command == "measure-performance":
         return utils.measure_performance(
             model,
@@ -50,21 +51,31 @@ def common_app_driver(
             inference=args.inference,
             run_graph_only=args.run_graph_only,
             n_iterations=args.num_iterations,
+            session=session,
         )
     if args.command == "measure-sections":
         return utils.measure_sections(
-            model, inputs, batch_size=args.batch_size, num_sections=args.num_sections, n_iterations=args.num_iterations
+            model,
+            inputs,
+            batch_size=args.batch_size,
+            num_sections=args.num_sections,
+            n_iterations=args.num_iterations,
+            session=session,
         )
-    return _test(model, inputs, getattr(args, "precision", "fp32"))
+    return _test(session, model, inputs, getattr(args, "precision", "fp32"))
 
 
-def _compile(args, model, inputs, optim, name, keywords):
-    path = _state.session.compile(model, inputs, optim, name, **{"config_dict": vars(args), **keywords})
+_driver.__name__ = _driver.__qualname__ = "common_app_driver"
+common_app_driver = exact(_driver, SambaSession.compile, without=("self", "optimizers"))
+
+
+def _compile(session, args, model, inputs, optim, name, keywords):
+    path = session.compile(model, inputs, optim, name, **{"config_dict": vars(args), **keywords})
     launch.say(path)
     return path
 
 
-def _test(model, inputs, precision):
+def _test(session, model, inputs, precision):
     """One run against the model on the host, both in eval(). What rounding may make of an output grows with its own greatest
     value: a thousandth of it, or 16 units of a 16-bit dtype, so that small outputs are held as closely as large ones."""
     outputs = model.output_tensors
@@ -73,7 +84,7 @@ def _test(model, inputs, precision):
             expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
         shown.step()
         given = [x for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
-        results = _state.session.run(given, outputs, section_types=["FWD"], train=False)
+        results = session.run(given, outputs, section_types=["FWD"], train=False)
         shown.step()
         compared = []
         for ours, host in zip(results, trees.tensors(expected)):

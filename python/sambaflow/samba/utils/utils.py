@@ -36,15 +36,21 @@ import random
 
 import torch
 
-from sambaflow import errors, launch
+from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import replicas
-from sambaflow.samba import _state, trees
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping
-from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba import _state, modes, output_grads, trees
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
+from sambaflow.samba.keywords import UNSAID_NORMAL, UNSAID_SECTION, exact
 from sambaflow.samba.progress import watched
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_of
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor
+from sambaflow.samba.window import samples_in, samples_of
 from sambaflow.words import encoded, text
+
+
+def _of(session):
+    """The session that a function was given; None is samba.session."""
+    return _state.session if session is None else session
 
 
 def trace_graph(
@@ -54,78 +60,48 @@ def trace_graph(
     init_output_grads=True,
     loss_indices=None,
     pef="",
-    mapping="section",
-    data_parallel_mode="normal",
+    mapping=UNSAID_SECTION,
+    data_parallel_mode=UNSAID_NORMAL,
     transfer_device=True,
     distlearn_config=None,
+    *,
+    session=None,
 ):
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the
     device, and sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those
     of `optim`. With `mapping` 'spatial' the PEF must be one that was compiled so. `data_parallel_mode` is that of runs with
     data_parallel. `distlearn_config`, the path of a file, says that this process is one of several replicas: runs are
     data_parallel then. What the file says is about another network and is not read: MPI knows who the replicas are.
+    `session`: the SambaSession that runs it, by default samba.session.
     Returns the traced outputs, which are `model.output_tensors` too."""
-    check_mapping("trace_graph", mapping)
-    outputs = _state.session.trace_graph(
+    return _of(session).trace_graph(
         model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping, data_parallel_mode, distlearn_config
     )
-    if init_output_grads:
-        _init_output_grads(outputs)
-    return outputs
 
 
-def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None):
+def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None, *, session=None):
     """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the
     module that it was made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and
     optimizer state to the device; where that was called before, this does. `init_output_grads` sets the gradients of outputs to
-    what they begin with. `trace_prefix` stands before the paths of modules in messages.
+    what they begin with, when the PEF is there. `trace_prefix` stands before the paths of modules in messages.
+    `session`: the SambaSession that runs it, by default samba.session.
     Returns the traced outputs, which are `output_tensors` of the module, too."""
-    if mapping:
-        check_mapping("trace_multigraph", mapping)
-    outputs = _state.session.trace_multigraph(graph, inputs, optimizers, trace_prefix, mapping)
-    if init_output_grads and _state.session.is_loaded:
-        _init_output_grads(outputs)
-    return outputs
+    return _of(session).trace_multigraph(graph, inputs, optimizers, trace_prefix, mapping, init_output_grads)
 
 
-def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
+def init_output_grads(
+    output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False, *, session=None
+):
     """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that
     have a gradient there) become what they begin with: zeros for an output from which another one is computed, else ones; losses
     begin with ones. Those of the names in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by
     name. With `is_variable_batch_size` a given gradient may have fewer samples than the PEF:
-    those that are missing count for nothing."""
-    session, given = _state.session, dict(customized_tensors_dict or {})
-    tensors = session.loaded().tensors
-    starts = {name: 1.0 for name in unspecified_tensor_grad or ()}
-    for x in output_tensors or ():
-        name = x if isinstance(x, str) else x.sn_name
-        if session.has(f"{name}.grad"):
-            starts.setdefault(name, session.start_of(name))
-    for name in dict.fromkeys((*starts, *given)):
-        if not session.has(f"{name}.grad"):
-            known = [x for x in session.loaded().names("output") if f"{x}.grad" in tensors]
-            raise errors.NameError_(
-                f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}"
-            )
-        _, dtype, shape = tensors[f"{name}.grad"]
-        gradient = given.get(name)
-        if gradient is None:
-            gradient = torch.full(shape, starts.get(name, 1.0), dtype=getattr(torch, dtype))
-        elif is_variable_batch_size:
-            gradient = values_of(gradient)
-            if gradient.dim() != len(shape) or not shape or gradient.shape[1:] != shape[1:] or len(gradient) > shape[0]:
-                raise errors.ShapeError(
-                    f"init_output_grads: the gradient of {name!r} has shape {tuple(gradient.shape)}, expected at most {shape}"
-                )
-            gradient = torch.cat([gradient, gradient.new_zeros(shape[0] - len(gradient), *shape[1:])])
-        session.device_set(f"{name}.grad", gradient)
+    those that are missing count for nothing. `session`: whose device, by default samba.session's."""
+    output_grads.start(_of(session), output_tensors, unspecified_tensor_grad, customized_tensors_dict, is_variable_batch_size)
 
 
-_init_output_grads = init_output_grads  # trace_graph has an argument of this name
-
-
-def set_seed(seed):
-    """Seeds Python's, NumPy's and torch's random numbers and the session's."""
+def set_seed(seed, *, session=None):
+    """Seeds Python's, NumPy's and torch's random numbers and those of `session`, by default samba.session."""
     random.seed(seed)
     torch.manual_seed(seed)
     try:
@@ -134,7 +110,7 @@ def set_seed(seed):
         pass
     else:
         numpy.random.seed(seed % 2**32)
-    _state.session.seed = seed
+    _of(session).seed = seed
 
 
 def get_file_dir(path):
@@ -162,17 +138,18 @@ def is_main_process():
     return get_rank() == 0
 
 
-def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name):
+def _measure(call, session, model, inputs, batch_size, inference, run_graph_only, n_iterations, graph_name):
     from sambaflow.samba.ports import host_tensor
 
-    device = _state.session.loaded()
+    device = session.loaded()
+    graph_name = session.graph_of(call, model, graph_name)
     tensors = [host_tensor(x, x.sn_name) for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
     options = ffi.new("samba_measure_options *", lib.samba_measure_defaults())
     pointers = ffi.new("samba_tensor *[]", [t.c for t in tensors])
     options.inputs, options.input_count = pointers, len(tensors)
-    options.iterations, options.batch_size = n_iterations, batch_size or 0
+    options.iterations, options.batch_size = n_iterations, batch_size or samples_of(call, inputs) or 0
     options.inference, options.run_graph_only = inference, run_graph_only
-    options.train = _state.session.trains(not inference, graph_name)
+    options.train = modes.chosen(session._modes, not inference, graph_name)
     options.done = done = ffi.new("int64_t *")
     options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
     return (
@@ -180,17 +157,22 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_
         options,
         watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]),
         (tensors, pointers, name),
+        graph_name,
     )
 
 
+@exact
 def measure_performance(
-    model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, **unknown
+    model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, *, session=None
 ):
     """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict.
-    Training goes on meanwhile, as a run has it: a model that stands in eval() keeps its statistics. `graph_name`: which of
-    several graphs, whose inputs these are."""
-    refuse_unknown(unknown, measure_performance)
-    device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name)
+    Training goes on meanwhile, as a run has it: a model that stands in eval() keeps its statistics. `model` is the one that was
+    traced, or None: of several graphs it says which, or `graph_name` does, whose inputs these are. Throughput counts
+    `batch_size` samples a run; None: the inputs' size in their batch_dim, or in their first dim. `session`: which, by default
+    samba.session."""
+    device, options, bar, _kept, _ = _measure(
+        "measure_performance", _of(session), model, inputs, batch_size, inference, run_graph_only, n_iterations, graph_name
+    )
     found = ffi.new("samba_performance *")
     with bar:
         device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
@@ -200,19 +182,29 @@ def measure_performance(
     return result
 
 
+@exact
 def measure_sections(
-    model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, **unknown
+    model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, *, session=None
 ):
-    """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `graph_name`: of
-    which of several graphs."""
-    refuse_unknown(unknown, measure_sections)
-    device, options, bar, _kept = _measure(inputs, batch_size, inference, False, n_iterations, graph_name)
+    """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `model`,
+    `batch_size`, `graph_name` and `session` as of measure_performance. `num_sections`: how many are printed."""
+    device, options, bar, _kept, graph_name = _measure(
+        "measure_sections", _of(session), model, inputs, batch_size, inference, False, n_iterations, graph_name
+    )
     count = lib.samba_session_section_count(device.c)
     times = ffi.new("samba_section_time[]", count)
     with bar:
         device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
+    samples = options.batch_size or next((samples_in(x, "measure_sections") for x in trees.tensors(inputs) if x.dim()), 0)
     rows = [
-        {"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
+        {
+            "id": t.section.id,
+            "type": text(t.section.type),
+            "median_ms": t.median_ms,
+            "best_ms": t.best_ms,
+            "share": t.share,
+            "samples_per_second": 1e3 * samples / t.median_ms if t.median_ms else 0.0,
+        }
         for t in times
         if (graph_name is None or device.graph_names[t.section.graph] == graph_name)
         and (not inference or text(t.section.type) == "FWD")
