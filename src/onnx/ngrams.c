@@ -73,7 +73,7 @@ static samba_value count(samba_onnx_node *node, const pool *p, samba_value lines
     for (int64_t apart = 1; apart - 1 <= p->skips && (size > 1 || apart == 1); apart++) {
         const int64_t places = size == 1 ? length : apart > (length - 1) / (size - 1) ? 0 : length - (size - 1) * apart;
         samba_value all = {NULL, SAMBA_NONE, 0};
-        if (places <= 0 || !samba_onnx_afford(node, 500 * (double)size, 100 * (double)size))
+        if (places <= 0 || !samba_onnx_afford(node, 2000 * (double)size, 2000 * (double)size)) /* some nodes */
             break;
         for (int64_t k = 0; k < size; k++) {
             for (int64_t i = 0; i < grams; i++)
