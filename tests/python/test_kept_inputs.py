@@ -2,6 +2,8 @@
 """Inputs that keep the last batch's values: refused by name beside others that are given anew, unless reuse_inputs, setup, a
 value that trace_graph has sent or the device's own memory says that they are to stay. Numbers that no optimizer may have."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -182,3 +184,25 @@ def test_optimizers_of_several_graphs(tmp_path, recwarn):
     graphs(adamw, adamw)
     with pytest.warns(RuntimeWarning, match='graphs "a" and "b" both train "lin.weight".*give both graphs the same optimizer'):
         samba.session.compile_multigraph("two", output_folder=str(tmp_path))
+
+
+def test_never_given(tmp_path):
+    """A loop that forgets an input learns from trace_graph's, and is told so, once."""
+    _, (x, mask, target), outputs = opened(tmp_path, "never")
+    run = samba.session.run
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run((), outputs)  # over what the device has
+        run((x,), outputs, section_types=["FWD"], train=False)
+    with pytest.warns(UserWarning, match="run: 'mask', 'target' is not given, so each step learns from what trace_graph") as said:
+        run((x,), outputs)
+    assert len(said) == 1 and said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run((x,), outputs)
+        for setup, reuse in ((None, ("mask", "target")), ({"reuse_inputs": ["mask", "target"]}, ())):
+            _, (x, *_), outputs = opened(tmp_path, "named", setup)
+            run((x,), outputs, reuse_inputs=reuse)
+            run((x,), outputs)
+        _, inputs, outputs = opened(tmp_path, "all")
+        run(inputs, outputs)

@@ -113,6 +113,11 @@ class Ports:
             self._sizes[number] = device.graph_names[number], inside["input"], inside["output"]
         return self._sizes[number]
 
+    def device_name(self, x):
+        """What the device calls a tensor."""
+        name = getattr(x, "sn_name", "")
+        return self._aliases.get(name, name)
+
     def pin(self, tensors, wanted):
         """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input, and what
         `wanted`, {name: whether it may be}, has as False, as it is."""

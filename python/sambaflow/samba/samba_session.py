@@ -30,7 +30,20 @@ import torch
 from sambaflow import errors, launch
 from sambaflow._core import lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, host_steps, lazy, modes, multigraph, nominal, output_grads, resume, trees, window
+from sambaflow.samba import (
+    _state,
+    exits,
+    host_steps,
+    lazy,
+    modes,
+    multigraph,
+    never_given,
+    nominal,
+    output_grads,
+    resume,
+    trees,
+    window,
+)
 from sambaflow.samba import sizes as sizes_of
 from sambaflow.samba.arguments import (
     DATA_PARALLEL_MODES,
@@ -361,6 +374,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if transfer_device:
             self.to_device()
             self._send_optimizer_state(optim)
+            never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers)
         model.output_tensors = outputs
@@ -561,8 +575,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
 
         A run of FWD that is given some of its inputs is given all of them, since another would keep the last batch's values. One
         that is to keep them, a mask that was given once, is named in `reuse_inputs`, once, by name or as a tensor, or in `setup`.
-        Inputs that trace_graph has sent with their values keep these until a run is given others. A run that is given no input
-        computes over what the device has.
+        Inputs that trace_graph has sent with their values keep these until a run is given others; the first run that trains
+        warns of those that it is not given. A run that is given no input computes over what the device has.
 
         A module may come before all of these, as programs of the documents have it.
 
