@@ -23,7 +23,7 @@ left owned convert same_value asked
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads never_given
 lazy_param switches
 forward
 modes
