@@ -23,8 +23,8 @@ left owned convert same_value asked
 trace
 rules
 onnx_module eager starts ports
-lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads never_given
-lazy_param switches
+lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads
+lazy_param switches never_given
 forward
 modes
 graph multigraph sizes window
