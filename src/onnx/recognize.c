@@ -50,9 +50,6 @@ static const char *line_of(samba_onnx_writer *w, const samba_node *node)
     return line ? line : "";
 }
 
-/* Writers look through these operands, whose nodes nothing may need then. */
-static bool is_seen_through(const samba_node *node) { return node->op == SAMBA_OP_constant || node->op == SAMBA_OP_expand; }
-
 void samba_onnx_say_operator(samba_onnx_writer *w, Samba__Onnx__NodeProto *result, const samba_node *node)
 {
     size_t count = 0;
@@ -66,7 +63,7 @@ void samba_onnx_say_operator(samba_onnx_writer *w, Samba__Onnx__NodeProto *resul
     for (int i = 0; i < node->arity; i++) {
         const samba_node *from = samba_onnx_from(w, node, i);
         samba_ref value = node->inputs[i];
-        if (is_seen_through(from)) {
+        if (samba_onnx_is_seen_through(from)) {
             result->metadata_props[count++] = property(w, samba_onnx_format(w, THROUGH "%d", i), line_of(w, from));
             if (from->arity == 0)
                 continue;

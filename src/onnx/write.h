@@ -67,11 +67,18 @@ extern const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT]; 
 /* The forward graph of outputs and losses as ONNX can say it; sinks keep order and names. */
 samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result);
 
+/* ---- write.c ---- */
+/* How many read each node that sinks need, sinks among them; `uses` are zeros before. */
+void samba_onnx_count_uses(const samba_graph *graph, int64_t *uses);
+
 /* ---- write_expand.c ---- */
 /* A node of the writer's graph, which becomes w->node; the name of what holds its result. */
 const char *samba_onnx_write_operator(samba_onnx_writer *w, const samba_node *node);
-/* write.c: how many read each node that sinks need, sinks among them; `uses` are zeros before. */
-void samba_onnx_count_uses(const samba_graph *graph, int64_t *uses);
+/* Operands that functions look through, whose nodes nothing may need then. */
+static inline bool samba_onnx_is_seen_through(const samba_node *node)
+{
+    return node->op == SAMBA_OP_constant || node->op == SAMBA_OP_expand;
+}
 
 /* recognize.c: the node that ends an operator says which, so that a reader of ours has it again. */
 #define SAMBA_ONNX_OLDEST 17

@@ -34,14 +34,14 @@ static samba_ref input_for(expansion *e, samba_ref operand)
     return e->inputs[e->count++] = samba_emit(e->graph, SAMBA_OP_input, 0, NULL, &attrs);
 }
 
-/* Functions look through a number and a repetition: those stand there themselves. */
+/* What functions look through stands there itself, as where it is read (recognize.c). */
 static samba_ref operand_for(expansion *e, samba_ref operand)
 {
     const samba_node *node = samba_node_at(e->w->graph, operand);
-    if (node->op == SAMBA_OP_constant)
-        return samba_emit(e->graph, SAMBA_OP_constant, 0, NULL, node->attrs);
-    if (node->op != SAMBA_OP_expand)
+    if (!samba_onnx_is_seen_through(node))
         return input_for(e, operand);
+    if (node->arity == 0)
+        return samba_emit(e->graph, SAMBA_OP_constant, 0, NULL, node->attrs);
     return samba_emit_expand(e->graph, input_for(e, node->inputs[0]), node->rank, node->shape);
 }
 

@@ -7,7 +7,6 @@ import weakref
 
 from sambaflow import launch
 from sambaflow.samba import trees
-from sambaflow.samba.eager import outside
 from sambaflow.samba.sambatensor import SambaTensor
 
 
@@ -34,7 +33,6 @@ def watch(ports, examples, kept):
                     f"run: {', '.join(map(repr, missing))} is not given, so each step learns from what trace_graph was given: "
                     "give it to each run, or name it in reuse_inputs to say that it stays",
                     UserWarning,
-                    stacklevel=outside(),
                 )
         return run(its, inputs, outputs, hyperparameters, types, ids, train, calls, gradients, graph_name, replicas, reuse)
 
