@@ -113,6 +113,7 @@ TEST(test_forms)
             check_sizes((layer_form)f, 1 + (int64_t)(next_random() % 20), ns[i], ks[next_random() % LENGTH(ks)]);
         check_sizes((layer_form)f, 19, 70, 544); /* more than a step of k */
         check_sizes((layer_form)f, 33, 37, 1060);
+        check_sizes((layer_form)f, 21, 66, 1664); /* more than two, also of long steps */
         check_sizes((layer_form)f, 3, 700, 576);
     }
 }
