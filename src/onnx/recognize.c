@@ -354,7 +354,7 @@ bool samba_onnx_recognize(samba_onnx_node *node)
         return false;
     recognition r = {.node = node, .w = {.context = reader->context, .options = samba_onnx_write_defaults()}};
     r.w.options.opset = (int)node->version;
-    r.w.room = (int64_t)reader->model->size + ROOM; /* the model would have to have them too */
+    r.w.room = 2 * (int64_t)reader->model->size + ROOM; /* the model has them, too; as doubles first, then in their dtype */
     samba_arena_init(&r.w.arena, reader->context);
     samba_text_init(&r.w.refusals, reader->context);
     const bool recognized = recognize(&r, line);
