@@ -65,6 +65,8 @@ int samba_options_list(const samba_option_row *rows, int count, int commands, st
 /* As argp_parse; but where the words ask for a manual page or for what completes the last one, prints that and ends the process.
  * `commands`: of which one may be the next word; NULL: none. argv[0] is the command's whole name, "sambaflow lm serve". */
 void samba_command_parse(const struct argp *argp, const samba_command_word *commands, int argc, char **argv, void *input);
+/* Adds a line for each to the text, its name and its summary, which goes on below itself where a terminal of 80 columns ends. */
+void samba_command_list(char *text, size_t size, const samba_command_word *commands);
 /* At ARGP_KEY_INIT: refuses a word that is no option, with the nearest one. */
 void samba_words_check(struct argp_state *state);
 /* Refuses a word that is no command, with the nearest one and all; NULL: none was given. */

@@ -60,6 +60,14 @@ grep -q -- "--checkpoint-dir" out.txt && fail "compile --help has run's --checkp
 "$sambaflow" lm export --help >out.txt 2>err.txt && grep -q -- "--no-tokenizer" out.txt || fail "lm export --help"
 "$sambaflow" --help >out.txt 2>err.txt && grep -q "scale  .*Say how fast" out.txt || fail "--help lists no commands"
 
+for words in "help run" "help lm train" help; do # as --help
+    # shellcheck disable=SC2086
+    "$sambaflow" $words >out.txt 2>err.txt || fail "$words"
+    # shellcheck disable=SC2086
+    "$sambaflow" ${words#help} --help | cmp - out.txt >err.txt || fail "$words is not --help"
+    awk 'length > 79 { exit 1 }' out.txt || fail "$words: a line of more than 79 columns"
+done
+
 # Each command there is: --help, --version, a manual page.
 words() { "$@" --complete '' | cut -f1 | grep -v '^:files$'; }
 count=0
@@ -93,6 +101,7 @@ completes() {
 completes "measure-performance measure-sections machine " "$sambaflow" m
 completes "save serve " "$sambaflow" lm s
 completes "--section-types --section-ids --save --seed " "$sambaflow" run --s
+completes "measure-performance measure-sections machine " "$sambaflow" help m
 completes ":files " "$sambaflow" run m
 completes ":files " "$sambaflow" run m.pef --save x
 completes ":files " "$sambaflow" run m.pef --save=x
