@@ -12,6 +12,7 @@
 #include <argp.h>
 #include <jansson.h>
 #include <sambaflow/app.h>
+#include <sambaflow/train.h>
 
 /* ---- numbers and words of a command line (app/words.c):
  * each ends the process as argp_error does when the text is not what is wanted ---- */
@@ -156,20 +157,6 @@ typedef struct samba_measure_job {
     bool partial;     /* what it lacks starts as the PEF says */
 } samba_measure_job;
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job);
-
-/* ---- progress (app/progress.c): a bar on a terminal, nothing elsewhere ---- */
-typedef struct samba_progress {
-    FILE *file;
-    bool bar;
-    int64_t total, samples_per_step;
-    double start, drawn;
-    const char *label;
-} samba_progress;
-void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
-void samba_progress_step(samba_progress *progress, int64_t done, double loss);
-/* The same where what is left is a share of what there is, with words of the caller's behind. */
-void samba_progress_share(samba_progress *progress, double share, const char *words);
-void samba_progress_end(samba_progress *progress); /* clears the bar */
 
 /* ---- the driver's own parts ---- */
 typedef enum samba_app_command {
