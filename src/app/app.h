@@ -218,6 +218,9 @@ typedef struct samba_app_arguments {
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
     int64_t eval_every, log_every;        /* 0: never */
+    int64_t patience;                     /* tests; 0: the training does not stop early */
+    double min_delta;
+    const char *save_best; /* NULL: the best weights are not kept */
     int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
 /* Its session. */
@@ -287,6 +290,9 @@ typedef struct samba_app_progress {    /* where it stands */
     double epoch_loss;                 /* sum over the epoch's steps so far */
     double base_lr;                    /* what the schedule scales; NaN: no schedule */
     samba_app_schedule schedule;
+    samba_early_stop stop; /* of --patience */
+    double best;           /* test; NaN: there was none */
+    bool stopped;
 } samba_app_progress;
 samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at);
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */

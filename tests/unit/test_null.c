@@ -125,6 +125,10 @@ static int setup(void **unused)
     need(samba_function_new(context, graph, NULL, &function));
     need(samba_multigraph_new(context, &multigraph));
     need(samba_reading_new(context, 1, 1 << 20, &reading));
+    need(samba_source_tensors(context, 1, &tensor_, &source));
+    need(samba_loader_new(context, source, NULL, &loader));
+    const samba_metric_options accuracy = samba_metric_defaults(SAMBA_METRIC_ACCURACY);
+    need(samba_metric_new(context, &accuracy, &metric));
     need(open_lm());
     need(samba_generator_new(lm, NULL, &generator));
     value = samba_input(graph, "x");
@@ -138,6 +142,9 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     samba_reading_free(reading);
+    samba_metric_free(metric);
+    samba_loader_free(loader);
+    samba_source_free(source);
     samba_multigraph_free(multigraph);
     samba_function_free(function);
     samba_graph_free(graph);
