@@ -29,6 +29,7 @@ forward
 modes
 graph multigraph sizes window
 utils samba_session
+metrics training
 samba
 """
 

@@ -12,6 +12,7 @@
 #include <argp.h>
 #include <jansson.h>
 #include <sambaflow/app.h>
+#include <sambaflow/train.h>
 
 /* ---- numbers and words of a command line (app/words.c):
  * each ends the process as argp_error does when the text is not what is wanted ---- */
@@ -159,20 +160,6 @@ typedef struct samba_measure_job {
 } samba_measure_job;
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job);
 
-/* ---- progress (app/progress.c): a bar on a terminal, nothing elsewhere ---- */
-typedef struct samba_progress {
-    FILE *file;
-    bool bar;
-    int64_t total, samples_per_step;
-    double start, drawn;
-    const char *label;
-} samba_progress;
-void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
-void samba_progress_step(samba_progress *progress, int64_t done, double loss);
-/* The same where what is left is a share of what there is, with words of the caller's behind. */
-void samba_progress_share(samba_progress *progress, double share, const char *words);
-void samba_progress_end(samba_progress *progress); /* clears the bar */
-
 /* ---- the driver's own parts ---- */
 typedef enum samba_app_command {
     SAMBA_APP_COMPILE = 1,
@@ -233,6 +220,9 @@ typedef struct samba_app_arguments {
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
     int64_t eval_every, log_every;        /* 0: never */
+    int64_t patience;                     /* tests; 0: the training does not stop early */
+    double min_delta;
+    const char *save_best; /* NULL: the best weights are not kept */
     int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
 /* Its session. */
@@ -302,6 +292,9 @@ typedef struct samba_app_progress {    /* where it stands */
     double epoch_loss;                 /* sum over the epoch's steps so far */
     double base_lr;                    /* what the schedule scales; NaN: no schedule */
     samba_app_schedule schedule;
+    samba_early_stop stop; /* of --patience */
+    double best;           /* test; NaN: there was none */
+    bool stopped;
 } samba_app_progress;
 samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at);
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */

@@ -29,6 +29,7 @@ session = SambaSession()
 _state.session, _state.new_session = session, SambaSession
 
 from sambaflow.samba import nn, utils
+from sambaflow.samba.training import fit
 from sambaflow.samba.utils import set_seed
 
 
