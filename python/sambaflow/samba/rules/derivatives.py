@@ -48,7 +48,8 @@ def gradients(t, outputs, inputs, starts=None):
     found, depends = ffi.new("samba_value[]", len(inputs)), ffi.new("bool[]", len(inputs))
     lib.samba_gradients(len(out), out, begin, len(inputs), [t.value(x) for x in inputs], found, depends)
     t.check()
-    return [_traced(t, found[i]) if depends[i] else None for i in range(len(inputs))]
+    # copies: an element of an array of cffi is its memory, and no longer there than the array
+    return [_traced(t, ffi.new("samba_value *", found[i])[0]) if depends[i] else None for i in range(len(inputs))]
 
 
 def pushforward(t, outputs, inputs, tangents):
