@@ -100,6 +100,8 @@ class Tracer:
         self.line = None  # (file, line) that the graph was told last
         self.legacy_names = False  # SambaSession.use_legacy_names
         self.dropouts = 0  # traced so far: those outside modules are numbered
+        self.in_backward = False  # of a torch.autograd.Function
+        self.once = {}  # node -> name of the torch.autograd.Function whose gradient has none itself
         self.duals = {}  # level of forward mode -> (variable, its tangent) of each dual tensor
         self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two

@@ -92,6 +92,23 @@ def _start(t, i, y, given):
     return given.to(y.dtype)
 
 
+def _refuse_once(t, outputs):
+    """Gradients with gradients through a Function that says it has them once."""
+    info, stack, seen = ffi.new("samba_node_info *"), [t.value(y).index for y in outputs] if t.once else [], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in t.once:
+            raise UnsupportedError(
+                f"create_graph=True through {t.once[node]}, a torch.autograd.Function whose backward is once_differentiable: write "
+                f"backward in operations of torch without that decorator{t.where(code=True)}"
+            )
+        lib.samba_graph_node(t.graph, node, info)
+        stack += info.inputs[0 : info.input_count]
+
+
 @rule(torch.autograd.grad)
 def grad(
     t,
@@ -119,6 +136,8 @@ def grad(
     given = list(given) or [None] * len(outputs)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
+    if create_graph:
+        _refuse_once(t, outputs)
     if is_grads_batched:
         return _batched(t, outputs, inputs, given, create_graph, allow_unused, materialize_grads)
     starts = [_start(t, i, y, g) for i, (y, g) in enumerate(zip(outputs, given))]
