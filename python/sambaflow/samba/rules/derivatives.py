@@ -10,9 +10,9 @@ import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
-from sambaflow.samba.rules.gradients import requires_grad
+from sambaflow.samba.rules.gradients import requires_grad, traces
 from sambaflow.samba.sambatensor import from_value
-from sambaflow.samba.trace import _TORCH_DTYPES, rule
+from sambaflow.samba.trace import _TORCH_DTYPES
 
 MOST = 256  # gradients that one call may unroll
 
@@ -109,7 +109,7 @@ def _refuse_once(t, outputs):
         stack += info.inputs[0 : info.input_count]
 
 
-@rule(torch.autograd.grad)
+@traces(torch.autograd.grad)
 def grad(
     t,
     outputs,

@@ -14,7 +14,7 @@ from sambaflow.samba.trace import _TORCH_DTYPES, rule
 T = torch.Tensor
 
 
-def _traces(*functions):
+def traces(*functions):
     """rule, of what has no place in eager programs."""
 
     def register(f):
@@ -49,7 +49,7 @@ def _leads(t, value):
     return t.requiring[value.index]
 
 
-@_traces(T.requires_grad.__get__)
+@traces(T.requires_grad.__get__)
 def requires_grad(t, input):
     if not _is_traced(input):
         with torch._C.DisableTorchFunctionSubclass():
@@ -76,12 +76,12 @@ def _require(t, input, wanted):
     input._value = value
 
 
-@_traces(T.requires_grad.__set__)
+@traces(T.requires_grad.__set__)
 def set_requires_grad(t, input, wanted):
     _require(t, input, bool(wanted))
 
 
-@_traces(T.requires_grad_)
+@traces(T.requires_grad_)
 def requires_grad_(t, input, requires_grad=True):
     _require(t, input, bool(requires_grad))
     return input
@@ -100,7 +100,7 @@ def _refuse(*functions):
                 return NotImplemented
             raise UnsupportedError(f"{why}{t.where(code=True)}")
 
-        return _traces(*functions)(refused)
+        return traces(*functions)(refused)
 
     return register
 
