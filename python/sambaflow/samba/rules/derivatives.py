@@ -106,7 +106,7 @@ def _refuse_once(t, outputs):
                 f"backward in operations of torch without that decorator{t.where(code=True)}"
             )
         lib.samba_graph_node(t.graph, node, info)
-        stack += info.inputs[0 : info.input_count]
+        stack += list(info.inputs[0 : info.input_count])
 
 
 @traces(torch.autograd.grad)
