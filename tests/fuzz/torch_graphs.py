@@ -206,6 +206,7 @@ SPECIAL = {
     "left_shift": lambda ins, a: torch.bitwise_left_shift(*ins),
     "right_shift": lambda ins, a: torch.bitwise_right_shift(*ins),
     "replica_mean": lambda ins, a: ins[0],
+    "variable": lambda ins, a: ins[0],
     "detach": lambda ins, a: ins[0].detach(),
     "where": lambda ins, a: torch.where(*ins),
     "gelu_tanh": lambda ins, a: F.gelu(ins[0], approximate="tanh"),

@@ -100,6 +100,9 @@ class Tracer:
         self.line = None  # (file, line) that the graph was told last
         self.legacy_names = False  # SambaSession.use_legacy_names
         self.dropouts = 0  # traced so far: those outside modules are numbered
+        self.in_backward = False  # of a torch.autograd.Function
+        self.once = {}  # node -> name of the torch.autograd.Function whose gradient has none itself
+        self.duals = {}  # level of forward mode -> (variable, its tangent) of each dual tensor
         self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
         self.called = None  # that function
@@ -202,10 +205,18 @@ class Tracer:
             and not (first == 0 and bool(values.signbit().any()))
         ):
             # a constant is a double, which not every int64 is, and one number, which 0 and -0 are not
-            return lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape)
+            return self._asked(x, lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape))
         kept = values.detach().contiguous()
         constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
-        return lib.samba_constant_tensor(self.graph, constant.c)
+        return self._asked(x, lib.samba_constant_tensor(self.graph, constant.c))
+
+    def _asked(self, x, value):
+        """A constant's value; one that the model made and asked to have a gradient is no other one of equal values."""
+        if x._trace != self.id or not x.requires_grad if isinstance(x, SambaTensor) else True:
+            return value
+        value = lib.samba_variable(value)
+        self.requiring[value.index] = True
+        return value
 
     def number(self, number):
         """A Python number beside tensors: the library promotes it as torch does."""

@@ -11,6 +11,7 @@ of torch's needs none (operators.py)."""
 from sambaflow.samba.rules import (
     activation,
     convolution,
+    derivatives,
     elementwise,
     gradients,
     indexing,
