@@ -10,8 +10,11 @@ of torch's needs none (operators.py)."""
 
 from sambaflow.samba.rules import (
     activation,
+    complexes,
     convolution,
+    counting,
     elementwise,
+    fourier,
     gradients,
     indexing,
     losses,
