@@ -21,6 +21,8 @@ def bincount(t, input, weights=None, minlength=0):
         raise ArgumentError(f"bincount: expected a line of integers, given {tuple(input.shape)} {input.dtype}{t.where()}")
     if minlength == 0:
         t.refuse_values("bincount")
+    if input.numel() == 0:
+        return torch.zeros(minlength, dtype=torch.int64)
     if weights is None:
         weights = torch.ones(input.shape, dtype=torch.int64)
     elif weights.dtype is not torch.float32:
