@@ -19,7 +19,7 @@ arguments torch_methods directives transforms differences unwritten copies host_
 sntype
 sambatensor views functions nn
 functional
-left owned convert same_value asked
+left owned convert same_value asked pairs
 trace
 rules
 onnx_module eager starts ports

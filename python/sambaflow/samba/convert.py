@@ -22,7 +22,7 @@ import torch
 
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
-from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, make_wrapper
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook and register_post_accumulate_grad_hook
 
@@ -43,7 +43,7 @@ def from_torch_model_(model):
                     fresh = (
                         SambaParameter(tensor, tensor.requires_grad, name)
                         if kind is part._parameters
-                        else from_torch_tensor(tensor, name)
+                        else (make_wrapper(SambaTensor, tensor, None, None, name) if tensor.is_complex() else from_torch_tensor(tensor, name))
                     )
                     made[id(tensor)] = (fresh, tensor)
                     fresh._keeps_name = kind is part._buffers
