@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The book holds together: links of Markdown pages lead to files that are there and to headings that they have, each page of
-docs/ is in the contents of docs/README.md or docs/decisions/README.md, no page but those of the reference has more than 2,000 words of
-prose, and where sources name a page of docs/ it is there. Reads files alone, no network.
+docs/ is in the contents of docs/README.md or docs/decisions/README.md, no page but those of the reference has more than 2,000
+words of prose, and where sources name a page of docs/ it is there. Reads files alone, no network.
 
 Usage: check_links.py, in the root of the project"""
 
