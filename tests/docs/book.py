@@ -119,7 +119,12 @@ class Page:
         for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
             command, shown = re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", part, re.S).groups()
             done = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", command], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
+                ["bash", "-o", "pipefail", "-c", command],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=600,
             )
             refused = re.match(r"^sambaflow: ", shown) and done.returncode
             if done.returncode not in (0, 141) and not refused:  # 141: `head` has read enough

@@ -17,7 +17,9 @@ BUILD = os.environ.get("SAMBAFLOW_BUILD", str(ROOT / "build"))
 
 @pytest.mark.parametrize("page", book.pages(), ids=lambda page: page.stem)
 def test_page(page):
-    done = subprocess.run([sys.executable, book.__file__, "--build", BUILD, str(page)], capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [sys.executable, book.__file__, "--build", BUILD, str(page)], capture_output=True, text=True, timeout=900
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -31,7 +33,13 @@ def test_what_counts_as_the_same():
     ]
     for shown, printed in alike:
         assert book.same([shown], [printed]), (shown, printed)
-    for shown, printed in [("loss 0.26", "loss 0.46"), ("epoch 1/5", "epoch 2/5"), ("a", "b"), ("917", "617"), ("3 stages", "4 stages")]:
+    for shown, printed in [
+        ("loss 0.26", "loss 0.46"),
+        ("epoch 1/5", "epoch 2/5"),
+        ("a", "b"),
+        ("917", "617"),
+        ("3 stages", "4 stages"),
+    ]:
         assert not book.same([shown], [printed]), (shown, printed)
     assert book.same(["a", "...", "c"], ["a", "b", "b", "c"]) and not book.same(["a", "...", "c"], ["a", "b"])
 

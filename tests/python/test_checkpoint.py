@@ -310,7 +310,7 @@ def test_without_torch(pef, tmp_path):
 
 
 def test_a_scheduler_goes_on(pef, tmp_path):
-    """As docs/python.md says: torch's read the rates of their optimizer."""
+    """As docs/python-more.md says: torch's read the rates of their optimizer."""
 
     def made():
         optim = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)

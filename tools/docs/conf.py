@@ -18,5 +18,5 @@ html_show_search_summary = False  # a page from file:// may read no other
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 maximum_signature_line_length = 100
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False  # each page would carry all names of all pages; C pages begin with a list of theirs
 add_module_names = False

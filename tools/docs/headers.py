@@ -148,6 +148,9 @@ def directive(kind, code):
 def page(path, roles):
     head, inner = parts(path)
     made = [*rst.title(f"sambaflow/{path.name}", "="), *rst.body(head, roles)]
+    functions = [named(code)[1] for _, found in groups(inner) for code, _ in found or [] if named(code)[0] == "func"]
+    if functions:
+        made += [f"Functions: {', '.join(f':c:{roles[name]}:`{name}`' for name in functions)}.", ""]
     for comment, found in groups(inner):
         if found is None:
             made += rst.title(comment[0].upper() + comment[1:], "-")

@@ -6,7 +6,7 @@ markup by accident: what reStructuredText would read as such is escaped. Names t
 
 import re
 
-CODE = re.compile(r"``?([^`\n]+)``?|\b((?:samba|SAMBA)_\w+\b(?:\(\))?)")
+CODE = re.compile(r"``?([^`\n]+)``?|\b((?:samba|SAMBA)_\w+\b(?:\(\))?)|\bdocs/([\w/-]+)\.md")
 PLAIN = re.compile(r"([\\*|`])|(?<=\w)(_)(?!\w)")
 
 
@@ -16,12 +16,13 @@ def escaped(text):
 
 
 def inline(text, roles=None):
-    """A paragraph: code in back quotes and names of the library are code, and links where `roles` has {name: role}."""
+    """A paragraph: code in back quotes and names of the library are code, and links where `roles` has {name: role}; a page of
+    docs/ is a link to it."""
     parts, at = [], 0
     for found in CODE.finditer(text):
-        name = found.group(1) or found.group(2)
+        name = found.group(1) or found.group(2) or ""
         role = (roles or {}).get(name.removesuffix("()"))
-        mark = f":c:{role}:`{name}`" if role else f"``{name}``"
+        mark = f":c:{role}:`{name}`" if role else f"``{name}``" if name else f":doc:`/{found.group(3)}`"
         before = text[at : found.start()]
         parts += [escaped(before), "" if not before or before[-1].isspace() else "\\ ", mark]
         parts.append("" if text[found.end() : found.end() + 1].isspace() else "\\ ")
