@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs what a page of the book shows, from top to bottom, as a reader would, and compares what it prints with the page.
 
-```python blocks share one namespace. ```c blocks become files: a first line `/* NAME.c ... */` names them. Of ```console blocks the
-lines after `$ ` are commands, the others what they print. A ```text block behind a Python block is what that prints, or, where it
-ends in `SomeError: words`, the error that it ends with. The folder is empty but for `examples`, the project's.
+```python blocks share one namespace. ```c blocks become files: a first line `/* NAME.c ... */` names them. Of ```console blocks
+the lines after `$ ` are commands, the others what they print. A ```text block behind a Python block is what that prints, or,
+where it ends in `SomeError: words`, the error that it ends with. The folder is empty but for `examples`, the project's.
 
 Printed text must be the page's word for word. Numbers may differ as far as processors do: integers below 100 not at all, others
 by a tenth; a number with a unit of time behind it, or a rate, may be any. A line `...` stands for any lines, `...` at the end

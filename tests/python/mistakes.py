@@ -3,7 +3,8 @@
 tables; the sentences are those that tests compare with what the library says (messages/session.txt, tests/operators/messages), so
 that the page cannot drift from the library.
 
-Needs Python alone. Usage: mistakes.py [--write]   says which rows are not as the tests have them; --write puts the sentences in"""
+Needs Python alone. Usage: mistakes.py [--write]   says which rows are not as the tests have them;
+--write puts the sentences in"""
 
 import pathlib
 import re
