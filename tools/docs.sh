@@ -21,7 +21,8 @@ if [ "$(cat "$env/ready" 2>/dev/null)" != "$packages" ]; then
 fi
 "$env/bin/python" tools/docs/stage.py . "$build" "$build/docs-source"
 rm -rf "$build/docs.new"
-"$env/bin/sphinx-build" -q -W --keep-going -E -j auto -b html -c tools/docs -d "$build/docs-trees" "$build/docs-source" "$build/docs.new"
+"$env/bin/sphinx-build" -q -W --keep-going -E -j auto -b html -c tools/docs -d "$build/docs-trees" \
+    "$build/docs-source" "$build/docs.new"
 rm -rf "$build/docs"
 mv "$build/docs.new" "$build/docs"
 echo "docs: $build/docs/index.html"

@@ -211,8 +211,8 @@ typedef struct facts { /* of a command */
 } facts;
 
 static facts all_facts[] = {
-    {SAMBA_LM_GENERATE, "sambaflow lm generate", "Continues a text by a language model of a Hugging Face folder (docs/generate.md).",
-     "a prompt is given by --prompt TEXT"},
+    {SAMBA_LM_GENERATE, "sambaflow lm generate",
+     "Continues a text by a language model of a Hugging Face folder (docs/generate.md).", "a prompt is given by --prompt TEXT"},
     {SAMBA_LM_CHAT, "sambaflow lm chat",
      "Talks with a language model of a Hugging Face folder, by its chat template (docs/generate.md).",
      "what the user says is given by --message TEXT"},

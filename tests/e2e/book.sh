@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$source"
 python3 tests/docs/book.py --build "$build" $(grep -L '^```python$' docs/tutorial.md docs/guides/*.md)
 python3 tools/docs/stage.py . "$build" "$work/book"
-for page in index tutorial guides/deploy reference/c/session.h reference/python/sambaflow.runtime reference/commands/sambaflow-run; do
+for page in index tutorial reference/c/session.h reference/python/sambaflow.runtime reference/commands/sambaflow-run; do
     ls "$work/book/$page".* >/dev/null
 done
 functions=$(cat include/sambaflow/*.h "$build"/include/sambaflow/*.h | grep -oE '^SAMBA_API [^;(]*\bsamba_[a-z0-9_]+\(' |
