@@ -8,7 +8,7 @@ SECONDS ?= 1800
 
 .PHONY: all packages demo demo-parallel check check-parallel prove-parallel \
     check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
-    bench bench-replicas asan format install wheel clean
+    bench bench-replicas asan docs format install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -94,6 +94,10 @@ asan: | packages
 # Lines and branches that the tests reach, by gcov. TESTS="session --suite unit": a part of them.
 coverage: | packages
 	@tools/coverage.sh $(BUILD) $(TESTS)
+
+# The book, as pages for a browser, in build/docs. Its tools come from PyPI once; then it needs no network.
+docs: all
+	@tools/docs.sh $(BUILD)
 
 # C by clang-format, Python by ruff, in the versions that `make check` compares with.
 format: all

@@ -91,6 +91,8 @@ if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench
 
 python3 tools/check_layers.py || bad=1
 python3 tools/onnx_page.py || bad=1
+python3 tools/check_links.py || bad=1
+python3 tests/python/mistakes.py || bad=1
 python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace \
     src/onnx examples tests/arm >&2 ||
     complain "what these lines do depends on the compiler: make two statements of each"

@@ -42,7 +42,7 @@ def functions(table):
 
 def declaration(name, arity, words):
     operands = ", ".join(f"samba_value {x}" for x in "abcdefgh"[:arity])
-    return f"SAMBA_API samba_value samba_{name}({operands});" + (f" /* {words} */" if words else "") + "\n"
+    return f"SAMBA_API samba_value samba_{name}({operands}); /* {words or f'torch.{name}'} */\n"
 
 
 def main():

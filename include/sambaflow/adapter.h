@@ -45,7 +45,7 @@ typedef struct samba_freeze_options {
      * such a layer has no gradient. What they are given is float32. */
     bool as_kept;
 } samba_freeze_options;
-SAMBA_API samba_freeze_options samba_freeze_defaults(void);
+SAMBA_API samba_freeze_options samba_freeze_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* Parameters that are made until the pop, and whose names match, become buffers (samba_register_buffer): they have no gradient
  * and no optimizer's state, and layers read them as before. Their values are given to a session by their names: samba_quantize

@@ -25,6 +25,7 @@ typedef struct samba_attention_options {
     const char *dropout; /* NULL: none. Else the weights are dropped out by hyperparameters "<dropout>.p" and "<dropout>.seed" */
     double dropout_p;    /* what "<dropout>.p" starts at */
 } samba_attention_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_attention_options samba_attention_defaults(void)
 {
     samba_attention_options options = {{NULL, 0, 0}, false, false, 0.0, NULL, 0.0};
@@ -60,6 +61,7 @@ typedef struct samba_rotary_options {
     /* given instead: they broadcast to (..., T, dims / 2), or to (..., T, dims), where both of a pair have the same */
     samba_value cos, sin;
 } samba_rotary_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_rotary_options samba_rotary_defaults(void)
 {
     samba_rotary_options options = {false, 10000.0, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};

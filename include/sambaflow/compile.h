@@ -62,7 +62,7 @@ typedef struct samba_compile_options {
     int gradient_count;
     const char *const *gradients;
 } samba_compile_options;
-SAMBA_API samba_compile_options samba_compile_defaults(void);
+SAMBA_API samba_compile_options samba_compile_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* Writes <output_folder>/<pef_name>/<pef_name>.pef and .pef.log, each by writing beside it and renaming, so that an
  * existing file stays whole on any error. `path` receives the PEF's path (may be NULL). */

@@ -48,13 +48,13 @@ SAMBA_API samba_value samba_lerp(samba_value a, samba_value b, samba_value weigh
 
 /* ---- comparisons, logic, choice ---------------------------------------------------------------------------------- */
 SAMBA_API samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol, bool equal_nan); /* of one dtype */
-SAMBA_API samba_value samba_isnan(samba_value a);
-SAMBA_API samba_value samba_isinf(samba_value a);
-SAMBA_API samba_value samba_isfinite(samba_value a);
+SAMBA_API samba_value samba_isnan(samba_value a);                      /* torch.isnan: bool */
+SAMBA_API samba_value samba_isinf(samba_value a);                      /* torch.isinf: bool */
+SAMBA_API samba_value samba_isfinite(samba_value a);                   /* torch.isfinite: bool */
 SAMBA_API samba_value samba_logical_and(samba_value a, samba_value b); /* of any dtypes: what is not 0 is true */
-SAMBA_API samba_value samba_logical_or(samba_value a, samba_value b);
-SAMBA_API samba_value samba_logical_xor(samba_value a, samba_value b);
-SAMBA_API samba_value samba_logical_not(samba_value a);
+SAMBA_API samba_value samba_logical_or(samba_value a, samba_value b);  /* whether a or b is not 0 */
+SAMBA_API samba_value samba_logical_xor(samba_value a, samba_value b); /* whether one of them is not 0 */
+SAMBA_API samba_value samba_logical_not(samba_value a);                /* whether a is 0 */
 /* Of integers and bools. In a graph, `or` of bools is the operator add, `and` is mul. */
 SAMBA_API samba_value samba_bitwise_and(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_or(samba_value a, samba_value b);
@@ -73,9 +73,9 @@ SAMBA_API samba_value samba_nan_to_num(samba_value a, double nan, const double *
 SAMBA_API samba_value samba_heaviside(samba_value a, samba_value values);
 
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
-SAMBA_API samba_value samba_square(samba_value a);
-SAMBA_API samba_value samba_round_decimals(samba_value a, int decimals);
-SAMBA_API samba_value samba_frac(samba_value a); /* a - trunc(a) */
+SAMBA_API samba_value samba_square(samba_value a);                       /* a * a */
+SAMBA_API samba_value samba_round_decimals(samba_value a, int decimals); /* torch.round(a, decimals=) */
+SAMBA_API samba_value samba_frac(samba_value a);                         /* a - trunc(a) */
 /* log(a / (1 - a)), a clamped to eps .. 1 - eps; eps < 0: not clamped */
 SAMBA_API samba_value samba_logit(samba_value a, double eps);
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);

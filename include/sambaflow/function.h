@@ -38,7 +38,7 @@ typedef struct samba_function_options {
     /* true: each operator is a stage of its own, to find out whether a difference comes from fusing them; slower */
     bool unfused;
 } samba_function_options;
-SAMBA_API samba_function_options samba_function_defaults(void);
+SAMBA_API samba_function_options samba_function_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* Compiles the graph, which stays the caller's and may be freed. ARGUMENT: it has a parameter, a buffer or an assignment, or no
  * output; else as samba_compile and samba_session_new. `options` may be NULL. */

@@ -25,8 +25,9 @@ typedef struct samba_value {
 typedef void (*samba_model)(samba_graph *graph, const void *options);
 
 /* ---- graph ---------------------------------------------------------------------------------------------- */
+/* An empty graph, to be freed. */
 SAMBA_API samba_status samba_graph_new(samba_context *context, const char *name, samba_graph **graph);
-SAMBA_API void samba_graph_free(samba_graph *graph);
+SAMBA_API void samba_graph_free(samba_graph *graph); /* with all its values; NULL is allowed */
 /* The sticky status; its message is the context's. */
 SAMBA_API samba_status samba_graph_status(const samba_graph *graph);
 /* Declares an input before the model runs: name, dtype and shape are what counts, not values. */
@@ -81,6 +82,7 @@ SAMBA_API samba_status samba_graph_parameter(const samba_graph *graph, int64_t i
 
 /* ---- leaves and outputs ------------------------------------------------------------------------------------ */
 SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* declared with samba_graph_add_input */
+/* torch.full: one value. */
 SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape);
 /* The tensor's values, which become part of the graph and of the PEF. */
 SAMBA_API samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor);

@@ -18,8 +18,10 @@ typedef struct samba_linear_options { /* zero means PyTorch's default */
     const samba_initializer *weight, *bias; /* what they start from; NULL: uniform within 1 / sqrt(in_features) */
     bool transposed;                        /* "<name>.weight" is (in_features, out_features), as GPT-2's are */
 } samba_linear_options;
+/* torch.nn.Linear: makes "<name>.weight" (out_features, in_features) and "<name>.bias" (out_features). */
 SAMBA_API samba_value samba_linear(samba_value input, const char *name, int64_t out_features);
-SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features);
+SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features); /* Linear(bias=False) */
+/* The same with options. */
 SAMBA_API samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features,
                                         const samba_linear_options *options /* may be NULL */);
 /* Bilinear: inputs (..., in1_features) and (..., in2_features), "<name>.weight" (out_features, in1_features, in2_features);

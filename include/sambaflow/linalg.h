@@ -39,6 +39,7 @@ SAMBA_API samba_value samba_tensordot(samba_value a, samba_value b, int count, c
  * the first and the last may be vectors. */
 SAMBA_API samba_value samba_multi_dot(int count, const samba_value *matrices);
 
+/* Input (..., in) times weight transposed, plus bias (out), of which a zeroed value is none. */
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
 /* The same with weights as they are kept, which are read where they lie: x (..., k), float32, gives (..., n), float32.
  *   weights float32 or bfloat16 (n, k), or (k, n) with `transposed`; scales zeroed

@@ -41,7 +41,7 @@ typedef struct samba_lm_info {
     int64_t max_positions;     /* the longest sequence of learned positions; 0: any */
     bool has_weights, float32; /* the folder has weights; they are all float32, as the graph's parameters are */
 } samba_lm_info;
-SAMBA_API samba_status samba_lm_get_info(const samba_lm *lm, samba_lm_info *info);
+SAMBA_API samba_status samba_lm_get_info(const samba_lm *lm, samba_lm_info *info); /* what the folder says of the model */
 
 typedef struct samba_lm_options {
     size_t struct_size;
@@ -58,7 +58,7 @@ typedef struct samba_lm_options {
      * `lora` freezes everything: for inference. */
     samba_base base;
 } samba_lm_options;
-SAMBA_API samba_lm_options samba_lm_defaults(void);
+SAMBA_API samba_lm_options samba_lm_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* (batch, length, vocab_size) of input_ids (batch, length), int64 or int32. Errors stick to the graph. */
 SAMBA_API samba_value samba_lm_logits(const samba_lm *lm, samba_graph *graph, samba_value input_ids,

@@ -22,6 +22,7 @@ typedef struct samba_cross_entropy_options {
     samba_reduction reduction;
     samba_value weight; /* (C): of each class; a zeroed value: none */
 } samba_cross_entropy_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_cross_entropy_options samba_cross_entropy_defaults(void)
 {
     samba_cross_entropy_options options = {-100, 0.0, SAMBA_MEAN, {NULL, 0, 0}};
@@ -42,6 +43,7 @@ typedef struct samba_multi_margin_options {
     samba_value weight; /* (C) */
     samba_reduction reduction;
 } samba_multi_margin_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_multi_margin_options samba_multi_margin_defaults(void)
 {
     samba_multi_margin_options options = {1, 1.0, {NULL, 0, 0}, SAMBA_MEAN};
@@ -67,9 +69,12 @@ SAMBA_API samba_value samba_huber_loss(samba_value input, samba_value target, do
                                        samba_reduction reduction);
 
 /* ---- likelihoods ---- */
+/* torch.nn.functional.kl_div: log-probabilities, and probabilities or, with log_target, their logarithms. */
 SAMBA_API samba_value samba_kl_div(samba_value input, samba_value target, bool log_target, samba_reduction reduction);
+/* Input in [0, 1] and target of one shape; a zeroed weight: none. */
 SAMBA_API samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight,
                                                  samba_reduction reduction);
+/* The same of logits, without overflow; pos_weight: of the positive class; zeroed: none. */
 SAMBA_API samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight,
                                                              samba_value pos_weight, samba_reduction reduction);
 typedef struct samba_poisson_nll_options {
@@ -78,11 +83,13 @@ typedef struct samba_poisson_nll_options {
     double eps;        /* added to a rate whose logarithm is taken */
     samba_reduction reduction;
 } samba_poisson_nll_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_poisson_nll_options samba_poisson_nll_defaults(void)
 {
     samba_poisson_nll_options options = {false, false, 1e-8, SAMBA_MEAN};
     return options;
 }
+/* torch.nn.functional.poisson_nll_loss. */
 SAMBA_API samba_value samba_poisson_nll_loss(samba_value input, samba_value target,
                                              const samba_poisson_nll_options *options /* may be NULL */);
 typedef struct samba_gaussian_nll_options {
@@ -90,11 +97,13 @@ typedef struct samba_gaussian_nll_options {
     double eps; /* the least variance, more than 0 */
     samba_reduction reduction;
 } samba_gaussian_nll_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_gaussian_nll_options samba_gaussian_nll_defaults(void)
 {
     samba_gaussian_nll_options options = {false, 1e-6, SAMBA_MEAN};
     return options;
 }
+/* torch.nn.functional.gaussian_nll_loss. */
 SAMBA_API samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba_value var,
                                               const samba_gaussian_nll_options *options /* may be NULL */);
 
@@ -117,6 +126,7 @@ SAMBA_API samba_value samba_ctc_loss(samba_value log_probs, samba_value targets,
                                      samba_value target_lengths, const samba_ctc_options *options /* may be NULL */);
 
 /* ---- margins; targets are 1 or -1 ---- */
+/* The mean of log(1 + exp(-target * input)). */
 SAMBA_API samba_value samba_soft_margin_loss(samba_value input, samba_value target, samba_reduction reduction);
 /* torch: margin 1 */
 SAMBA_API samba_value samba_hinge_embedding_loss(samba_value input, samba_value target, double margin, samba_reduction reduction);
@@ -130,6 +140,7 @@ typedef struct samba_triplet_margin_options {
     bool swap;             /* the negative's distance is the lesser of those to anchor and positive */
     samba_reduction reduction;
 } samba_triplet_margin_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_triplet_margin_options samba_triplet_margin_defaults(void)
 {
     samba_triplet_margin_options options = {1.0, 2.0, 1e-6, false, SAMBA_MEAN};

@@ -17,6 +17,7 @@ extern "C" {
 
 typedef struct samba_multigraph samba_multigraph;
 
+/* Without graphs; to be freed. */
 SAMBA_API samba_status samba_multigraph_new(samba_context *context, samba_multigraph **multigraph);
 SAMBA_API void samba_multigraph_free(samba_multigraph *multigraph); /* NULL is allowed */
 
@@ -40,7 +41,7 @@ SAMBA_API samba_status samba_multigraph_add_size(samba_multigraph *multigraph, c
  * not share their hyperparameters and count of steps. */
 SAMBA_API const char *samba_multigraph_warning(samba_multigraph *multigraph);
 
-SAMBA_API int samba_multigraph_count(const samba_multigraph *multigraph);
+SAMBA_API int samba_multigraph_count(const samba_multigraph *multigraph); /* how many graphs it has */
 /* Name of a graph, in their order; NULL where there is none. */
 SAMBA_API const char *samba_multigraph_name(const samba_multigraph *multigraph, int index);
 

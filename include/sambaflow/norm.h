@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-SAMBA_API samba_value samba_softmax(samba_value a, int dim);
-SAMBA_API samba_value samba_log_softmax(samba_value a, int dim);
-SAMBA_API samba_value samba_softmin(samba_value a, int dim); /* softmax(-a) */
+SAMBA_API samba_value samba_softmax(samba_value a, int dim);     /* torch.softmax */
+SAMBA_API samba_value samba_log_softmax(samba_value a, int dim); /* torch.log_softmax */
+SAMBA_API samba_value samba_softmin(samba_value a, int dim);     /* softmax(-a) */
 
 /* Over the last `count` dims, whose sizes are `shape`, as are those of weight and bias. */
 SAMBA_API samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight,
@@ -37,6 +37,7 @@ typedef struct samba_batch_norm_options {
         *next_var; /* out: what the running statistics become, to be given to samba_assign; may be NULL. Where nothing
                                           trains they stay what they are */
 } samba_batch_norm_options;
+/* PyTorch's defaults; begin with them. */
 static inline samba_batch_norm_options samba_batch_norm_defaults(void)
 {
     samba_batch_norm_options options = {false, {NULL, 0, 0}, 0.1, {NULL, 0, 0}, 1e-5, NULL, NULL};

@@ -76,7 +76,7 @@ typedef struct samba_onnx_options {
     const char *const *freeze;
     bool evaluate; /* instead of train: BatchNormalization and Dropout are those of inference in nodes that say training, too */
 } samba_onnx_options;
-SAMBA_API samba_onnx_options samba_onnx_defaults(void);
+SAMBA_API samba_onnx_options samba_onnx_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* What the model stores: initializers of its graph, in its order. */
 typedef enum samba_onnx_role {
@@ -125,7 +125,7 @@ typedef struct samba_onnx_write_options {
     samba_tensor *const *weights; /* values of parameters and buffers, by name, in C order; others are ignored */
     int64_t inside_bytes; /* tensors of more bytes together lie in a file beside the model; 0: 2^31 - 2^20, as many as fit */
 } samba_onnx_write_options;
-SAMBA_API samba_onnx_write_options samba_onnx_write_defaults(void);
+SAMBA_API samba_onnx_write_options samba_onnx_write_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* Writes the forward pass of a graph, as a run computes it that does not train, with its weights: a model that ONNX Runtime and
  * others load. Inputs, parameters, buffers, outputs and losses keep their names; nodes are named after the modules that they come

@@ -28,8 +28,11 @@ typedef struct samba_pool3d_options {
     int64_t divisor_override;
 } samba_pool3d_options;
 
+/* Input (N, C, L) or (C, L). */
 SAMBA_API samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options);
+/* Input (N, C, H, W) or (C, H, W). */
 SAMBA_API samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options);
+/* Input (N, C, D, H, W) or (C, D, H, W). */
 SAMBA_API samba_value samba_max_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options);
 /* Where the greatest elements lie, as return_indices gives it: int64, counted over the dims of space. */
 SAMBA_API samba_value samba_max_pool1d_indices(samba_value a, int64_t kernel, const samba_pool1d_options *options);

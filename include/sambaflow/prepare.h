@@ -66,6 +66,7 @@ typedef struct samba_prepare_options {
     void (*progress)(void *user, const char *stage, double share); /* called by the calling thread; may be NULL */
     void *progress_user;
 } samba_prepare_options;
+/* The defaults, with struct_size set; begin with them: those in brackets above. */
 SAMBA_API samba_prepare_options samba_prepare_defaults(void);
 
 typedef struct samba_prepare_result {

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-SAMBA_API samba_value samba_sum(samba_value a, int count, const int *dims, bool keepdim);
-SAMBA_API samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim);
+SAMBA_API samba_value samba_sum(samba_value a, int count, const int *dims, bool keepdim);  /* count dims; of none, all */
+SAMBA_API samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim); /* count dims; of none, all */
 SAMBA_API samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim); /* torch has one dim or all */
 /* Without the elements that are NaN; nansum takes integers too. */
 SAMBA_API samba_value samba_nansum(samba_value a, int count, const int *dims, bool keepdim);

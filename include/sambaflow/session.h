@@ -53,7 +53,7 @@ typedef struct samba_session_options {
     int reuse_input_count;
     const char *const *reuse_inputs; /* names of inputs that keep their values from step to step: see samba_run_options */
 } samba_session_options;
-SAMBA_API samba_session_options samba_session_defaults(void);
+SAMBA_API samba_session_options samba_session_defaults(void); /* the defaults, with struct_size set; begin with them */
 
 /* Loads a PEF, allocates device memory as planned.
  * Parameters and state have the values of their initializers, drawn when a run or a reader first needs them. */
@@ -155,7 +155,7 @@ typedef struct samba_load_options {
     const char *drop_prefix; /* NULL, or what names begin with that the PEF's do not: "base_model.model." */
     int *loaded;             /* NULL, or receives how many of the PEF's tensors were given */
 } samba_load_options;
-SAMBA_API samba_load_options samba_load_defaults(void);
+SAMBA_API samba_load_options samba_load_defaults(void); /* the defaults, with struct_size set; begin with them */
 /* The same, otherwise; and of tensors in memory, which are copied. Everything is checked before anything changes. Errors: FILE,
  * FORMAT of a file; NAME: tensors are missing, or two have one name; DTYPE, SHAPE. */
 SAMBA_API samba_status samba_session_load_with(samba_session *session, const char *path,
@@ -178,7 +178,8 @@ typedef struct samba_tensor_info {
     int64_t shape[SAMBA_MAX_RANK];
     int64_t bytes;
 } samba_tensor_info;
-SAMBA_API int samba_session_tensor_count(const samba_session *session);
+SAMBA_API int samba_session_tensor_count(const samba_session *session); /* how many device tensors it has */
+/* Facts of a device tensor, by index; ARGUMENT where there is none. */
 SAMBA_API samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info);
 /* The value with which each element of an output's gradient ("<output>.grad") starts when the PEF is loaded: 1 where the
  * backward starts from the output, 0 where another output is computed from it, NaN where it has no gradient of its own. NAME
@@ -198,7 +199,7 @@ typedef struct samba_section_info {
      * Runs of either type alone run its part */
     int forward_stages;
 } samba_section_info;
-SAMBA_API int samba_session_section_count(const samba_session *session);
+SAMBA_API int samba_session_section_count(const samba_session *session); /* of all graphs */
 /* Length of the schedule, of the first graph where there are several: call ids are 0 to one less. */
 SAMBA_API int samba_session_call_count(const samba_session *session);
 SAMBA_API samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info);
@@ -213,6 +214,7 @@ typedef struct
                                       this machine's kernels want them packed */
     int64_t parameters, state, gradients, inputs_outputs, activations, constants, scratch, total;
 } samba_memory_info;
+/* Bytes of the device's memory, by purpose. */
 SAMBA_API samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory);
 
 typedef struct samba_run_stats {
@@ -220,8 +222,8 @@ typedef struct samba_run_stats {
     double kernel_seconds; /* inside sections, copies of inputs and outputs that are one piece of memory among them */
     double total_seconds;  /* inside samba_run */
 } samba_run_stats;
-SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
-SAMBA_API void samba_session_reset_stats(samba_session *session);
+SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats); /* what runs took so far */
+SAMBA_API void samba_session_reset_stats(samba_session *session);                         /* counts from 0 again */
 /* Dropout seeds are drawn from `seed` from here on as by a new session, also where the caller had given some. */
 SAMBA_API samba_status samba_session_reset_random(samba_session *session, uint64_t seed);
 /* Replica 0's parameters and buffers to all others, which all call it, once a session; else the first run with data_parallel does

@@ -16,12 +16,12 @@ extern "C" {
 
 /* ---- views ---- */
 SAMBA_API samba_value samba_reshape(samba_value a, int rank, const int64_t *shape); /* one size may be -1 */
-SAMBA_API samba_value samba_permute(samba_value a, const int *dims);
-SAMBA_API samba_value samba_transpose(samba_value a, int dim0, int dim1);
-SAMBA_API samba_value samba_movedim(samba_value a, int count, const int *source, const int *destination);
-SAMBA_API samba_value samba_flatten(samba_value a, int start_dim, int end_dim);
+SAMBA_API samba_value samba_permute(samba_value a, const int *dims);                /* dims: as many as a has, each once */
+SAMBA_API samba_value samba_transpose(samba_value a, int dim0, int dim1);           /* swaps two dims */
+SAMBA_API samba_value samba_movedim(samba_value a, int count, const int *source, const int *destination); /* torch.movedim */
+SAMBA_API samba_value samba_flatten(samba_value a, int start_dim, int end_dim); /* dims from start_dim to end_dim become one */
 SAMBA_API samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *sizes); /* one size may be -1 */
-SAMBA_API samba_value samba_unsqueeze(samba_value a, int dim);
+SAMBA_API samba_value samba_unsqueeze(samba_value a, int dim);                                 /* a dim of size 1 at dim */
 /* of these dims those of size 1; dims NULL: of all */
 SAMBA_API samba_value samba_squeeze(samba_value a, int count, const int *dims);
 SAMBA_API samba_value samba_expand(samba_value a, int rank, const int64_t *shape); /* -1 keeps a size */
@@ -67,7 +67,8 @@ SAMBA_API samba_value samba_repeat_interleave(samba_value a, int64_t repeats, in
 SAMBA_API samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, int dim);
 
 /* ---- other orders ---- */
-SAMBA_API samba_value samba_flip(samba_value a, int count, const int *dims);
+SAMBA_API samba_value samba_flip(samba_value a, int count, const int *dims); /* reverses these dims */
+/* torch.rot90: k quarter turns from dim0 to dim1. */
 SAMBA_API samba_value samba_rot90(samba_value a, int64_t k, int dim0, int dim1);
 /* dims NULL: all as one line, by shifts[0] */
 SAMBA_API samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const int *dims);
@@ -86,6 +87,7 @@ SAMBA_API samba_value samba_diag(samba_value a, int64_t diagonal); /* of rank 1:
 SAMBA_API samba_value samba_diag_embed(samba_value a, int64_t offset, int dim1, int dim2);
 
 /* ---- constants; samba_constant is torch.full, samba_arange in graph.h ---- */
+/* torch.eye. */
 SAMBA_API samba_value samba_eye(samba_graph *graph, int64_t rows, int64_t columns, samba_dtype dtype);
 /* floating-point */
 SAMBA_API samba_value samba_linspace(samba_graph *graph, double start, double end, int64_t steps, samba_dtype dtype);

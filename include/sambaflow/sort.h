@@ -12,9 +12,10 @@
 extern "C" {
 #endif
 
+/* torch.sort; indices may be NULL. */
 SAMBA_API samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices);
-SAMBA_API samba_value samba_argsort(samba_value a, int dim, bool descending);
-SAMBA_API samba_value samba_msort(samba_value a); /* along dim 0 */
+SAMBA_API samba_value samba_argsort(samba_value a, int dim, bool descending); /* the indices alone, int64 */
+SAMBA_API samba_value samba_msort(samba_value a);                             /* along dim 0 */
 /* The k greatest, or least, in order. Finds them without sorting the rest. */
 SAMBA_API samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_value *indices);
 /* The k-th least, k from 1; and the one in the middle, the lower of two, NaN where there is one. */

@@ -65,16 +65,16 @@ SAMBA_API samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data)
 /* Drops one holder; NULL is allowed. */
 SAMBA_API void samba_tensor_free(samba_tensor *tensor);
 
-SAMBA_API const char *samba_tensor_name(const samba_tensor *tensor); /* "" when it has none */
-SAMBA_API samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name);
-SAMBA_API samba_dtype samba_tensor_dtype(const samba_tensor *tensor);
-SAMBA_API int samba_tensor_rank(const samba_tensor *tensor);
-SAMBA_API const int64_t *samba_tensor_shape(const samba_tensor *tensor);   /* rank sizes, owned by the tensor */
-SAMBA_API const int64_t *samba_tensor_strides(const samba_tensor *tensor); /* rank strides in elements */
-SAMBA_API int64_t samba_tensor_numel(const samba_tensor *tensor);
-SAMBA_API bool samba_tensor_has_data(const samba_tensor *tensor);
-SAMBA_API bool samba_tensor_is_contiguous(const samba_tensor *tensor);
-SAMBA_API void *samba_tensor_data(const samba_tensor *tensor); /* first element; NULL when empty */
+SAMBA_API const char *samba_tensor_name(const samba_tensor *tensor);                  /* "" when it has none */
+SAMBA_API samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name); /* the name is copied */
+SAMBA_API samba_dtype samba_tensor_dtype(const samba_tensor *tensor);                 /* of its elements */
+SAMBA_API int samba_tensor_rank(const samba_tensor *tensor);                          /* how many dims */
+SAMBA_API const int64_t *samba_tensor_shape(const samba_tensor *tensor);              /* rank sizes, owned by the tensor */
+SAMBA_API const int64_t *samba_tensor_strides(const samba_tensor *tensor);            /* rank strides in elements */
+SAMBA_API int64_t samba_tensor_numel(const samba_tensor *tensor);                     /* how many elements */
+SAMBA_API bool samba_tensor_has_data(const samba_tensor *tensor);                     /* false of an empty tensor */
+SAMBA_API bool samba_tensor_is_contiguous(const samba_tensor *tensor);                /* in C order without gaps */
+SAMBA_API void *samba_tensor_data(const samba_tensor *tensor);                        /* first element; NULL when empty */
 
 /* Views: new tensors over the same memory, named as the source. Each may also be taken of an empty tensor.
  * reshape: one size may be -1; SAMBA_ERROR_SHAPE where the strides do not allow a view (torch.Tensor.view). */

@@ -61,8 +61,10 @@ typedef struct samba_transformer_options {
     samba_value key_padding_mask, memory_key_padding_mask;
     bool final_norm; /* of a stack: layer norm "norm" at the end */
 } samba_transformer_options;
+/* torch.nn.TransformerEncoderLayer: parameters by its names below "<name>.". */
 SAMBA_API samba_value samba_transformer_encoder_layer(samba_value src, const char *name, int64_t num_heads,
                                                       const samba_transformer_options *options /* may be NULL */);
+/* torch.nn.TransformerDecoderLayer, over `memory`. */
 SAMBA_API samba_value samba_transformer_decoder_layer(samba_value tgt, samba_value memory, const char *name, int64_t num_heads,
                                                       const samba_transformer_options *options /* may be NULL */);
 /* num_layers of them, "<name>.layers.0" ... */

@@ -211,13 +211,13 @@ typedef struct facts { /* of a command */
 } facts;
 
 static facts all_facts[] = {
-    {SAMBA_LM_GENERATE, "sambaflow lm generate", "Continues a text by a language model of a Hugging Face folder (docs/lm.md).",
-     "a prompt is given by --prompt TEXT"},
+    {SAMBA_LM_GENERATE, "sambaflow lm generate",
+     "Continues a text by a language model of a Hugging Face folder (docs/generate.md).", "a prompt is given by --prompt TEXT"},
     {SAMBA_LM_CHAT, "sambaflow lm chat",
-     "Talks with a language model of a Hugging Face folder, by its chat template (docs/lm.md).",
+     "Talks with a language model of a Hugging Face folder, by its chat template (docs/generate.md).",
      "what the user says is given by --message TEXT"},
     {SAMBA_LM_SERVE, "sambaflow lm serve",
-     "Answers requests over HTTP by a language model of a Hugging Face folder, as OpenAI's API does (docs/lm.md).",
+     "Answers requests over HTTP by a language model of a Hugging Face folder, as OpenAI's API does (docs/generate.md).",
      "the model's folder is given by --model FOLDER"},
 };
 

@@ -34,8 +34,10 @@ samba_status samba_session_find(const samba_session *session, const char *name, 
         return fail_unknown(session, name, kind);
     int32_t found = session->plan.tensors[*tensor].kind;
     if (kind >= 0 && found != kind)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is of kind %s, not %s: samba_session_%s moves it", name,
-                          samba_kind_names[found], samba_kind_names[kind], kind == SAMBA_KIND_INPUT ? "set" : "get");
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is of kind %s, not %s: between runs %s it", name,
+                          samba_kind_names[found], samba_kind_names[kind],
+                          kind == SAMBA_KIND_INPUT ? "samba_session_set (in Python update_tensor) writes"
+                                                   : "samba_session_get (in Python get_tensors_by_name) reads");
     return SAMBA_OK;
 }
 

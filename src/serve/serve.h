@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A server of one language model, compatible with OpenAI's HTTP API (docs/lm.md): what its parts share.
+ * A server of one language model, compatible with OpenAI's HTTP API (docs/generate.md): what its parts share.
  *
  *     http/plugin.c   connections, a thread each
  *     route.c         which path, who may ask; an error as an object

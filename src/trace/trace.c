@@ -118,7 +118,8 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
     }
     const char *name = samba_tensor_name(example);
     if (samba_graph_leaf(graph, name) != SAMBA_NONE) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input \"%.200s\" cannot be added: the graph has a leaf of that name", name);
+        samba_graph_fail(graph, SAMBA_ERROR_NAME,
+                         "an input \"%.200s\" cannot be added: the graph has a leaf of that name; give it another", name);
         return samba_graph_status(graph);
     }
     samba_attrs attrs = {.leaf = {.name = samba_graph_intern(graph, name),

@@ -40,3 +40,4 @@ packages_of "$env" >"$(packages_of "$bare")/torch.pth"
 
 cd "$root"
 tests/python/compare.sh "$build"
+tools/docs.sh "$build"

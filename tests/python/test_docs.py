@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation shows runs: the Python of README.md and docs/python.md, and the examples in docstrings."""
+"""What the documentation shows runs: the Python of README.md and of the pages about Python, and the examples in docstrings. The
+tutorial and the guides: test_book.py."""
 
 import ast
 import doctest
@@ -58,16 +59,18 @@ def test_readme_in_c(tmp_path):
     assert len(losses) == 6 and losses[-1] < 0.2 < 0.6 < losses[0]  # ln 2 when it knows nothing
 
 
-def test_page(tmp_path, monkeypatch, capsys):
-    """Its blocks one after the other. What the C program of the page writes,
+def test_pages(tmp_path, monkeypatch, capsys):
+    """Their blocks one after the other, since names go on. What the C program of the first page writes,
     it writes here too (test_train_in_c.py builds that)."""
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
-    for code in blocks("docs/python.md", "python"):
-        if "digits-c.safetensors" in code:
-            shutil.copy("digits.safetensors", "digits-c.safetensors")
-        run("docs/python.md", code, names)
-    assert float(capsys.readouterr().out.split()[-1]) > 0
+    for page in ("docs/python.md", "docs/runs.md", "docs/python-more.md"):
+        for code in blocks(page, "python"):
+            if "digits-c.safetensors" in code:
+                shutil.copy("digits.safetensors", "digits-c.safetensors")
+            run(page, code, names)
+        if page == "docs/python.md":
+            assert float(capsys.readouterr().out.split()[-1]) > 0
 
 
 # Public, but in no example of their module:

@@ -304,8 +304,8 @@ def test_parts_resumed():
 
 @pytest.mark.parametrize("mpi", [by("mpich")])
 def test_page(mpi, tmp_path):
-    """The program of docs/python.md: each replica reads its part of one shuffle; the main one writes."""
-    (code,) = [block for block in blocks("docs/python.md", "python") if "use_abexit" in block]
+    """The program of docs/python-more.md: each replica reads its part of one shuffle; the main one writes."""
+    (code,) = [block for block in blocks("docs/python-more.md", "python") if "use_abexit" in block]
     (tmp_path / "train.py").write_text(code, encoding="utf-8")
     done = launched(mpi, "train.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -31,6 +31,8 @@ def host_tensor(tensor, name):
 def name_of(x, what):
     """The name of a tensor on the device; `what` it is: "an input tensor"."""
     name = getattr(x, "sn_name", "")
+    if not name and not isinstance(x, torch.Tensor):
+        raise TypeError(f"{what} is {x!r:.80}: expected a tensor that has a name, as trace_graph gives them")
     if not name:
         raise errors.NameError_(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name

@@ -348,7 +348,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
         if not pef and self._device is None:
-            raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
+            raise errors.ArgumentError("trace_graph: no PEF is given: pef= takes the path that compile gave")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
                 device = self._settings.session(pef, self.seed, distlearn_config is not None)
