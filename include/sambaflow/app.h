@@ -53,6 +53,8 @@ typedef struct samba_performance {
     double outside_kernels_ms;    /* mean of a step's time that is in no kernel: transfers, checks, calls */
     int64_t planned_bytes;        /* device memory as planned at compile time */
     int64_t peak_resident_bytes;  /* of the process so far */
+    double others;                /* of the processors' time while steps were measured, what other programs had, 0 .. 1: where it
+                                     is much, an idle machine is faster. Below 0: not known */
 } samba_performance;
 
 /* Steps and measures. Training goes on meanwhile: weights change unless inference is set. */
