@@ -17,7 +17,7 @@ _state optimizer_facts keywords shown exits trees of_session profiler progress c
 nominal patches tracebacks
 arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
-sambatensor views functions nn
+sambatensor views functions nn experts packed
 functional
 left owned convert same_value asked pairs
 trace

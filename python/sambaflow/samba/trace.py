@@ -27,7 +27,7 @@ from sambaflow.errors import (
     raise_status,
 )
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, asked, functions, locations, pairs, transforms
+from sambaflow.samba import _state, asked, experts, functions, locations, packed, pairs, transforms
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
@@ -753,7 +753,7 @@ def _put(stack):
         (hooks, "_apply_on_tensors", _without_hooks(hooks._apply_on_tensors)),
     ):
         stack.enter_context(replaced(owner, name, new))
-    for each in (transforms, functions, asked):
+    for each in (transforms, functions, asked, experts, packed):
         each.put(stack)
     stack.enter_context(_uncompiled())
 
