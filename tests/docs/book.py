@@ -15,6 +15,7 @@ package. --write puts what was printed into the page, where it differs from what
 import argparse
 import contextlib
 import io
+import linecache
 import os
 import pathlib
 import re
@@ -79,6 +80,7 @@ class Page:
 
     def __init__(self, path, build, write=False):
         self.path, self.build, self.names, self.failures = path, build, {"__name__": "page"}, 0
+        self.count = 0
         self.text, self.write = path.read_text(encoding="utf-8"), write
         self.environment = dict(
             os.environ,
@@ -104,9 +106,12 @@ class Page:
     def python(self, code, line, shown):
         """A block, and the text block behind it or None. What is printed unasked is no failure."""
         printed, error = io.StringIO(), ""
+        self.count += 1
+        file = f"example{self.count}.py"  # what messages name: lines of the page would change with every word above
+        linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         try:
             with contextlib.redirect_stdout(printed):
-                exec(compile("\n" * (line - 1) + code, str(self.path), "exec"), self.names)
+                exec(compile(code, file, "exec"), self.names)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
             if shown is None or shown.strip() and not re.search(r"^\w+(Error|Warning)\w*: ", shown, re.M):

@@ -16,7 +16,7 @@ import book
 BUILD = os.environ.get("SAMBAFLOW_BUILD", str(ROOT / "build"))
 
 
-@pytest.mark.parametrize("page", filter(book.needs_python, book.pages()), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*filter(book.needs_python, book.pages())], ids=lambda page: page.stem)
 def test_page(page):
     done = subprocess.run(
         [sys.executable, book.__file__, "--build", BUILD, str(page)], capture_output=True, text=True, timeout=900
