@@ -33,7 +33,9 @@ def bincount(t, input, weights=None, minlength=0):
 @rule(torch.histc, T.histc, aten.histc)
 def histc(t, input, bins=100, min=0, max=0):
     if not input.dtype.is_floating_point or bins < 1 or min > max:
-        raise ArgumentError(f"histc: expected floating-point, 1 bin or more and min <= max, given {input.dtype}, {bins}{t.where()}")
+        raise ArgumentError(
+            f"histc: expected floating-point, 1 bin or more and min <= max, given {input.dtype}, {bins}{t.where()}"
+        )
     line = input.detach().reshape(-1)
     if min == max and line.numel():
         low, high = line.amin(), line.amax()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.fft: the library's transforms of pairs (pairs.py). Sizes, norms and what they mean are C's; what torch's functions take in
-several dims at once, and hfft's of several dims, is put together here."""
+"""torch.fft: the library's transforms of pairs (pairs.py). Sizes, norms and what they mean are C's; what torch's functions take
+in several dims at once, and hfft's of several dims, is put together here."""
 
 import torch
 
