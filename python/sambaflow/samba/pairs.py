@@ -86,7 +86,7 @@ def refuse(t):
     called = t.called
     name = (torch.overrides.resolve_name(called) or getattr(called, "__name__", str(called))) if called is not None else "this"
     raise UnsupportedError(
-        f"{name} of a complex tensor has no counterpart in a graph: use it of torch.view_as_real(x), or of x.real and x.imag"
+        f"{name} of a complex tensor has no counterpart in a graph: apply it to torch.view_as_real(x), or to x.real and x.imag"
         f"{t.where()}"
     )
 
