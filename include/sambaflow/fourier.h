@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Discrete Fourier transforms (torch.fft), of float32 or float64 and of any length; integers become float32. A graph has no complex
- * dtype: a complex tensor is a real one with one more dim at its end, of size 2, real and imaginary part, as torch.view_as_real
- * gives it. `dim` and `dims` count the others: -1 is the one before it.
+ * Discrete Fourier transforms (torch.fft), of float32 or float64 and of any length; integers become float32. A graph has no
+ * complex dtype: a complex tensor is a real one with one more dim at its end, of size 2, real and imaginary part, as
+ * torch.view_as_real gives it. `dim` and `dims` count the others: -1 is the one before it.
  *
- * n: elements of the dim that are transformed: more are cut off, missing ones count as 0; 0: as many as there are. Gradients are those
- * of the parts. */
+ * n: elements of the dim that are transformed: more are cut off, missing ones count as 0; 0: as many as there are. Gradients are
+ * those of the parts. */
 #ifndef SAMBAFLOW_FOURIER_H
 #define SAMBAFLOW_FOURIER_H
 

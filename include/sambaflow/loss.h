@@ -119,9 +119,9 @@ static inline samba_ctc_options samba_ctc_defaults(void)
     samba_ctc_options options = {0, 0, false, SAMBA_MEAN};
     return options;
 }
-/* [torch.nn.functional.ctc_loss] Connectionist temporal classification (Graves et al., 2006). Log probabilities (T, N, C), targets
- * (N, S) or one row behind the other in one line, lengths (N); or (T, C), (S) and lengths () or (1). The gradient is that of
- * log_softmax's results, as torch's. samba_run reports labels and lengths that are out of range. */
+/* [torch.nn.functional.ctc_loss] Connectionist temporal classification (Graves et al., 2006). Log probabilities (T, N, C),
+ * targets (N, S) or one row behind the other in one line, lengths (N); or (T, C), (S) and lengths () or (1). The gradient is that
+ * of log_softmax's results, as torch's. samba_run reports labels and lengths that are out of range. */
 SAMBA_API samba_value samba_ctc_loss(samba_value log_probs, samba_value targets, samba_value input_lengths,
                                      samba_value target_lengths, const samba_ctc_options *options /* may be NULL */);
 

@@ -2,10 +2,10 @@
  *
  * Connectionist temporal classification (Graves et al., 2006), in logarithms.
  *
- * ctc_loss(x, targets, input_lengths, target_lengths; blank, zero_infinity): x (steps, batch, classes), log probabilities; targets
- * (batch, most), of which a row's first target_lengths count; of the steps its first input_lengths do. -> (batch): minus the log
- * probability of all ways to say the labels, each one or several steps long, with blanks between where one says nothing. infinity
- * where there is no way; with zero_infinity 0, and so is its gradient.
+ * ctc_loss(x, targets, input_lengths, target_lengths; blank, zero_infinity): x (steps, batch, classes), log probabilities;
+ * targets (batch, most), of which a row's first target_lengths count; of the steps its first input_lengths do. -> (batch): minus
+ * the log probability of all ways to say the labels, each one or several steps long, with blanks between where one says nothing.
+ * infinity where there is no way; with zero_infinity 0, and so is its gradient.
  * ctc_loss_grad(the same, dy): (steps, batch, classes), 0 beyond a row's steps. As torch.nn.functional.ctc_loss has it, the
  * gradient is that of log probabilities whose exponentials sum to 1: exp(x) less the share of the ways that say the class there.
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fft(a; form, inverse, dim, length, scale, pairs): the discrete Fourier transforms of `length` elements along a dim. A complex tensor
- * is a real one with one more dim at its end, of size 2: real and imaginary part; `dim` counts the dims before it.
+ * fft(a; form, inverse, dim, length, scale, pairs): the discrete Fourier transforms of `length` elements along a dim. A complex
+ * tensor is a real one with one more dim at its end, of size 2: real and imaginary part; `dim` counts the dims before it.
  *
  * form 0, complex to complex:  y[k] = scale * sum over j of a[j] exp(-+ 2 pi i j k / length): - forward, + inverse
  * form 1, real to complex:     the same of a real line, for k = 0 to length / 2: the others are their conjugates
- * form 2, complex to real:     the line whose frequencies 0 to length / 2 are `a` and the others their conjugates. Imaginary parts of
- *                              frequency 0 and of length / 2 count as 0
+ * form 2, complex to real:     the line whose frequencies 0 to length / 2 are `a` and the others their conjugates. The imaginary
+ *                              parts of frequency 0 and of length / 2 count as 0
  * pairs: factor of the frequencies that stand for their conjugate too, all but 0 and length / 2; 1 of form 0.
  *
  * As a map of real numbers each form is linear, so its gradient is its transpose: form 0 the other way round; forms 1 and 2 each

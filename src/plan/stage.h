@@ -229,9 +229,9 @@ typedef struct samba_line {
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);
 
-/* ---- fourier: discrete Fourier transforms of the lines along the middle dim of (outer, size, inner). Operands, contiguous: x, y,
- * both float32 or float64. A complex tensor has one more dim, its last: real and imaginary part. Of a real line there are size / 2 +
- * 1 frequencies. ops/fourier.c says what scale and pairs mean. */
+/* ---- fourier: discrete Fourier transforms of the lines along the middle dim of (outer, size, inner). Operands, contiguous: x,
+ * y, both float32 or float64. A complex tensor has one more dim, its last: real and imaginary part. Of a real line there are size
+ * / 2 + 1 frequencies. ops/fourier.c says what scale and pairs mean. */
 typedef enum samba_fourier_form { /* numbers are part of the file format */
                                   SAMBA_FOURIER_COMPLEX = 0,
                                   SAMBA_FOURIER_FROM_REAL = 1,
@@ -298,8 +298,8 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t
-        rank; /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; POOL, LINE, LINEAR, FOURIER, CTC 0; ATTENTION 4 */
+    /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; ATTENTION 4; others 0 */
+    int32_t rank;
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;

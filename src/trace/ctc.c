@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CTC loss with PyTorch's shapes. The operator takes a batch, targets in rows and int64; targets in one line are put into rows here. */
+ * CTC loss with PyTorch's shapes. The operator takes a batch, targets in rows and int64; targets in one line are put into rows
+ * here. */
 #include "trace/losses.h"
 
 #include <sambaflow/elementwise.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fourier transforms: a dim is cut or filled up to the length, then one operator transforms it. Several dims are one after the other,
- * from the last; of real ones the last is the one that is halved. */
+ * Fourier transforms: a dim is cut or filled up to the length, then one operator transforms it. Several dims are one after the
+ * other, from the last; of real ones the last is the one that is halved. */
 #include "ops/ops.h"
 #include "trace/promote.h"
 #include "trace/trace.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms: every form and norm, lengths with small and large prime factors, cut and filled, along any dim. Complex tensors
-go in and come out as pairs of real and imaginary part, so that dtypes, layouts and gradients are those of all operators. torch has no
-transforms of 16-bit floats on a CPU, and fails where a tensor has no elements."""
+"""Fourier transforms: every form and norm, lengths with small and large prime factors, cut and filled, along any dim. Complex
+tensors go in and come out as pairs of real and imaginary part, so that dtypes, layouts and gradients are those of all operators.
+torch has no transforms of 16-bit floats on a CPU, and fails where a tensor has no elements."""
 
 import torch
 from table import Maker, Operator, Sample
@@ -70,18 +70,20 @@ def _shifts(make):
     yield Sample((make.tensor(4, 5, 3),), {"dim": (0, 2)})
 
 
-def _rows():
-    kinds = {"fft": (True, True, False), "ifft": (True, True, False), "rfft": (False, True, False), "irfft": (True, False, True)}
-    kinds.update({"hfft": (True, False, True), "ihfft": (False, True, False)})
-    for name, (takes, gives, half) in kinds.items():
-        yield Operator(name, _call(getattr(torch.fft, name), takes, gives), _one(takes, half), dtypes=FLOATS)
-    for name, (takes, gives, half) in kinds.items():
-        call = _call(getattr(torch.fft, f"{name}n"), takes, gives)
-        yield Operator(f"{name}n", call, _many(takes, half), dtypes=FLOATS)
-
-
+FFT = torch.fft
 OPERATORS = [
-    *_rows(),
-    Operator("fftshift", torch.fft.fftshift, _shifts, dtypes=FLOATS, exact=True),
-    Operator("ifftshift", torch.fft.ifftshift, _shifts, dtypes=FLOATS, exact=True),
+    Operator("fft", _call(FFT.fft), _one(), dtypes=FLOATS),
+    Operator("ifft", _call(FFT.ifft), _one(), dtypes=FLOATS),
+    Operator("rfft", _call(FFT.rfft, False), _one(False), dtypes=FLOATS),
+    Operator("irfft", _call(FFT.irfft, True, False), _one(half=True), dtypes=FLOATS),
+    Operator("hfft", _call(FFT.hfft, True, False), _one(half=True), dtypes=FLOATS),
+    Operator("ihfft", _call(FFT.ihfft, False), _one(False), dtypes=FLOATS),
+    Operator("fftn", _call(FFT.fftn), _many(), dtypes=FLOATS),
+    Operator("ifftn", _call(FFT.ifftn), _many(), dtypes=FLOATS),
+    Operator("rfftn", _call(FFT.rfftn, False), _many(False), dtypes=FLOATS),
+    Operator("irfftn", _call(FFT.irfftn, True, False), _many(half=True), dtypes=FLOATS),
+    Operator("hfftn", _call(FFT.hfftn, True, False), _many(half=True), dtypes=FLOATS),
+    Operator("ihfftn", _call(FFT.ihfftn, False), _many(False), dtypes=FLOATS),
+    Operator("fftshift", FFT.fftshift, _shifts, dtypes=FLOATS, exact=True),
+    Operator("ifftshift", FFT.ifftshift, _shifts, dtypes=FLOATS, exact=True),
 ]

@@ -260,12 +260,14 @@ def _multilabel_soft_margin(make):
 
 NO_HALVES = dict.fromkeys(HALVES, "torch's kernel has float32 and float64 alone")
 
+
 def _of_logits(logits, *args, **kwargs):
     return F.ctc_loss(logits.log_softmax(-1), *args, **kwargs)
 
 
 def _ctc(make):
-    """Rows that repeat labels, that have none, that have as many as steps; lengths as tensors and as tuples; targets in one line."""
+    """Rows that repeat labels, that have none, that have as many as steps; lengths as tensors and as tuples; targets in one
+    line."""
 
     def lengths(most, *counts):
         return torch.tensor([min(most, n) for n in counts])

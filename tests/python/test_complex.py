@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex tensors and torch.fft in traced models: Fourier neural operators (Li et al., 2021) trained beside PyTorch, each function of
-complex tensors against PyTorch's, values and gradients, and what is refused, by its name."""
+"""Complex tensors and torch.fft in traced models: Fourier neural operators (Li et al., 2021) trained beside PyTorch, each
+function of complex tensors against PyTorch's, values and gradients, and what is refused, by its name."""
 
 import copy
 
@@ -273,12 +273,12 @@ def test_complex_parameters_go_to_the_host_and_back(tmp_path):
 
 
 REFUSED = {
-    "sort": (lambda x: torch.tanh(x), "torch.tanh of a complex tensor has no counterpart in a graph: use it of torch.view_as_real"),
+    "sort": (lambda x: torch.tanh(x), "torch.tanh of a complex tensor has no counterpart in a graph: apply it to"),
     "a cast": (lambda x: x.to(torch.float32), "a cast of complex numbers to torch.float32 drops their imaginary parts"),
     "an output": (lambda x: x * 2, "output 0 of Taker is complex, .*: return torch.view_as_real"),
     "a write": (lambda x: torch.zeros(2, 3).copy_(x), "into a real tensor drops their imaginary parts: copy x.real"),
-    "rfft": (lambda x: torch.fft.rfft(x).abs(), "rfft takes a real tensor, given torch.complex64: use its real part, or fft"),
-    "n": (lambda x: torch.fft.fft(x, n=0).abs(), "fft_fft: n must be 1 or more, given 0"),
+    "rfft": (lambda x: torch.fft.rfft(x).abs(), "rfft: expected a real tensor, given torch.complex64: use its real part, or fft"),
+    "n": (lambda x: torch.fft.fft(x, n=0).abs(), "fft: n must be 1 or more, given 0"),
     "norm": (lambda x: torch.fft.fft(x, norm="half").abs(), "norm must be 'backward', 'ortho' or 'forward', given 'half'"),
     "dims": (lambda x: torch.fft.fftn(x, dim=(0, 0)).abs(), "dims of a transform differ"),
     "power": (lambda x: (x**0.5).abs(), "a power of a complex tensor by 0.5: only whole numbers"),

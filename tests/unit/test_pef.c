@@ -117,7 +117,7 @@ TEST(test_headers)
         seal(f.bytes, f.size);                                                                                                   \
         refuse_file(&f, f.bytes, f.size, part);                                                                                  \
     } while (0)
-    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 7 and \"test.pef\" is version 2: compile");
+    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 8 and \"test.pef\" is version 2: compile");
     TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
@@ -209,7 +209,7 @@ TEST(test_wrong_training)
     WRONG(p->stages[3].operators[1].location = p->location_count, "location 2 is none of");
     WRONG(p->stages[3].operators[1].location = -1, "location -1");
     WRONG(p->location_count = 0, "and 0 locations");
-    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 8");
+    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 10");
     WRONG(p->stages[1].rank = 0, "rank 1 or more");
     WRONG(p->stages[1].domain[0] = -1, "domain is negative");
     WRONG(p->stages[1].domain[0] = (int64_t)1 << 48, "domain has more than");

@@ -456,7 +456,8 @@ def _finish(recorder, traced, shapes, result):
         raise _Refused  # masks are torch's
     complexes = tuple(i for i, x in enumerate(results) if x._complex)
     results = [pair_of(recorder, x) if x._complex else x for x in results]
-    values = [recorder.value(x) if i in complexes else x._value for i, x in enumerate(results)] + [value for _, value in recorder.written]
+    values = [recorder.value(x) if i in complexes else x._value for i, x in enumerate(results)]
+    values += [value for _, value in recorder.written]
     outputs = [f"output{i}" for i in range(len(values))]
     for name, value in zip(outputs, values):
         lib.samba_output(recorder.graph, name.encode(), value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex tensors while a model is traced: each is a pair, a real tensor with one more dim at its end, of real and imaginary part.
-A graph has nothing else, so the device has complex parameters and buffers as pairs too, under their names.
+"""Complex tensors while a model is traced: each is a pair, a real tensor with one more dim at its end, of real and imaginary
+part. A graph has nothing else, so the device has complex parameters and buffers as pairs too, under their names.
 
-A complex SambaTensor has no value of its own: `_pair` has it, and what is a view of the one is a view of the other. rules/complexes.py
-says what torch functions do with pairs; any other function of a complex tensor is refused by its name."""
+A complex SambaTensor has no value of its own: `_pair` has it, and what is a view of the one is a view of the other.
+rules/complexes.py says what torch functions do with pairs; any other function of a complex tensor is refused by its name."""
 
 import torch
 
@@ -73,7 +73,9 @@ def complex_of(t, pair):
     """The complex tensor of a pair."""
     real_dtype_of = pair.dtype
     if real_dtype_of not in COMPLEXES:
-        raise UnsupportedError(f"complex numbers of {real_dtype_of}: expected float32 or float64 parts; cast them first{t.where()}")
+        raise UnsupportedError(
+            f"complex numbers of {real_dtype_of}: expected float32 or float64 parts; cast them first{t.where()}"
+        )
     made = make_wrapper(SambaTensor, None, pair.shape[:-1], COMPLEXES[real_dtype_of])
     made._pair, made._trace = pair, t.id
     return made
@@ -84,7 +86,7 @@ def refuse(t):
     called = t.called
     name = (torch.overrides.resolve_name(called) or getattr(called, "__name__", str(called))) if called is not None else "this"
     raise UnsupportedError(
-        f"{name} of a complex tensor has no counterpart in a graph: use it of torch.view_as_real(x), or of x.real and x.imag"
+        f"{name} of a complex tensor has no counterpart in a graph: apply it to torch.view_as_real(x), or to x.real and x.imag"
         f"{t.where()}"
     )
 

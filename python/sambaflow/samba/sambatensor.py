@@ -67,8 +67,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
             _tell_dims("SambaTensor", named_dims, sized_dims)
         if is_complex or (dtype is not None and dtype.is_complex) or getattr(torch_tensor, "is_complex", bool)():
             raise NotImplementedError(
-                "SambaTensor: complex tensors are not supported as inputs; give torch.view_as_real(tensor), and begin the model with "
-                "torch.view_as_complex"
+                "SambaTensor: complex tensors are not supported as inputs; give torch.view_as_real(tensor), and begin the model "
+                "with torch.view_as_complex"
             )
         if torch_tensor is not None:
             if shape is not None or dtype is not None:

@@ -532,7 +532,7 @@ class Tracer:
             name = getattr(func, "__name__", str(func)).partition(".")[0]
             if name == "__get__":  # of a property
                 name = func.__self__.__name__
-            name = name if name.startswith("__") else name.removeprefix("_")
+            name = name if name.startswith("__") else name.removeprefix("_").removeprefix("fft_")  # torch.fft's
             raise refused(
                 f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}"
             ) from error

@@ -52,7 +52,7 @@ def joined(t, real, imaginary):
 
 
 def paired(t, x, like=None):
-    """The pair of an operand: a complex tensor's own, or one with 0 as imaginary part. `like`: a real tensor whose dtype it has."""
+    """The pair of an operand: a complex tensor's own, or one with 0 as imaginary part; of the dtype of `like`, a real tensor."""
     if isinstance(x, torch.Tensor) and is_complex(x):
         pair = pair_of(t, x)
     elif isinstance(x, torch.Tensor):
@@ -172,6 +172,10 @@ def _behind(dim):
     return dim - 1 if isinstance(dim, int) and dim < 0 else dim
 
 
+def _all_behind(dims):
+    return tuple(map(_behind, dims)) if isinstance(dims, (tuple, list)) else _behind(dims)
+
+
 def _moved(t, result):
     if isinstance(result, (tuple, list)):
         return type(result)([complex_of(t, x) for x in result])
@@ -184,9 +188,8 @@ def _of_dims(function, *names):
 
     @complex_rule(*functions)
     def traced(t, input, *args, **kwargs):
-        args = [tuple(_behind(d) for d in x) if isinstance(x, (tuple, list)) else _behind(x) for x in args]
-        kwargs = {name: tuple(_behind(d) for d in x) if isinstance(x, (tuple, list)) else _behind(x) for name, x in kwargs.items()}
-        return _moved(t, function(pair_of(t, input), *args, **kwargs))
+        kwargs = {name: _all_behind(x) for name, x in kwargs.items()}
+        return _moved(t, function(pair_of(t, input), *map(_all_behind, args), **kwargs))
 
 
 _of_dims(torch.transpose, "transpose", "swapaxes", "swapdims")
@@ -287,8 +290,7 @@ def roll(t, input, shifts, dims=None):
     pair = pair_of(t, input)
     if dims is None or dims == ():
         return complex_of(t, torch.roll(pair.reshape(-1, 2), shifts, 0).reshape(pair.shape))
-    dims = tuple(_behind(d) for d in dims) if isinstance(dims, (tuple, list)) else _behind(dims)
-    return complex_of(t, torch.roll(pair, shifts, dims))
+    return complex_of(t, torch.roll(pair, shifts, _all_behind(dims)))
 
 
 @complex_rule(T.contiguous)
@@ -453,7 +455,9 @@ def square(t, input):
 def pow_(t, input, exponent):
     whole = isinstance(exponent, (int, float)) and float(exponent).is_integer() and 1 <= exponent <= 16
     if not whole:
-        unsupported(t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp(y * torch.log(x))")
+        unsupported(
+            t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp and log"
+        )
     result = input
     for _ in range(int(exponent) - 1):
         result = mul(t, result, input)
@@ -513,8 +517,7 @@ def _reduced(function, *names):
         pair = pair_of(t, _cast(t, input, dtype))
         if dim is None or (isinstance(dim, (tuple, list)) and not dim):
             return complex_of(t, function(pair, tuple(range(input.dim())), keepdim=keepdim) if input.dim() else pair)
-        dim = tuple(_behind(d) for d in dim) if isinstance(dim, (tuple, list)) else _behind(dim)
-        return complex_of(t, function(pair, dim, keepdim=keepdim))
+        return complex_of(t, function(pair, _all_behind(dim), keepdim=keepdim))
 
 
 _reduced(torch.sum, "sum")

@@ -3,7 +3,7 @@
 
 import torch
 
-from sambaflow.errors import ArgumentError
+from sambaflow.errors import ArgumentError, DtypeError
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
@@ -17,8 +17,10 @@ def _sums(places, weights, count):
 @rule(torch.bincount, T.bincount, aten.bincount)
 def bincount(t, input, weights=None, minlength=0):
     """minlength counts: a run reports a value beyond, of which torch would make a longer result."""
-    if input.dim() != 1 or input.dtype.is_floating_point or input.dtype is torch.bool or minlength < 0:
+    if input.dim() != 1 or input.dtype.is_floating_point or input.dtype is torch.bool:
         raise ArgumentError(f"bincount: expected a line of integers, given {tuple(input.shape)} {input.dtype}{t.where()}")
+    if minlength < 0:
+        raise ArgumentError(f"bincount: minlength must be 0 or more, given {minlength}{t.where()}")
     if minlength == 0:
         t.refuse_values("bincount")
     if input.numel() == 0:
@@ -32,8 +34,10 @@ def bincount(t, input, weights=None, minlength=0):
 
 @rule(torch.histc, T.histc, aten.histc)
 def histc(t, input, bins=100, min=0, max=0):
-    if not input.dtype.is_floating_point or bins < 1 or min > max:
-        raise ArgumentError(f"histc: expected floating-point, 1 bin or more and min <= max, given {input.dtype}, {bins}{t.where()}")
+    if not input.dtype.is_floating_point:
+        raise DtypeError(f"histc: expected floating-point, given {input.dtype}; cast it first{t.where()}")
+    if bins < 1 or min > max:
+        raise ArgumentError(f"histc: expected 1 bin or more and min <= max, given {bins} bins of {min} to {max}{t.where()}")
     line = input.detach().reshape(-1)
     if min == max and line.numel():
         low, high = line.amin(), line.amax()

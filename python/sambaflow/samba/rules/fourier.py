@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.fft: the library's transforms of pairs (pairs.py). Sizes, norms and what they mean are C's; what torch's functions take in
-several dims at once, and hfft's of several dims, is put together here."""
+"""torch.fft: the library's transforms of pairs (pairs.py). Sizes, norms and what they mean are C's; what torch's functions take
+in several dims at once, and hfft's of several dims, is put together here."""
 
 import torch
 
@@ -37,7 +37,7 @@ def _both(*functions):
 
 def _real(t, x, what):
     if is_complex(x):
-        raise TypeError(f"{what} takes a real tensor, given {x.dtype}: use its real part, or {what[1:]}")
+        raise TypeError(f"expected a real tensor, given {x.dtype}: use its real part, or {what[1:]}")
     return t.value(x)
 
 
@@ -61,6 +61,12 @@ hfft = _of_one(torch.fft.hfft, lib.samba_hfft, True, False)
 ihfft = _of_one(torch.fft.ihfft, lib.samba_ihfft, False, True)
 
 
+def _check(input, dims):
+    for d in dims:
+        if not -input.dim() <= d < input.dim():
+            raise IndexError(f"dim {d} is out of range for a tensor of {input.dim()} dims")
+
+
 def _sizes_and_dims(input, s, dim):
     """(sizes with 0 for the dim's own, dims), as torch has them from s and dim."""
     sizes = None if s is None else [s] if isinstance(s, int) else list(s)
@@ -71,8 +77,7 @@ def _sizes_and_dims(input, s, dim):
         sizes = [-1] * len(dims)
     if len(sizes) != len(dims):
         raise ValueError(f"s and dim have {len(sizes)} and {len(dims)} numbers: expected one of each for a dim")
-    if any(abs(d + 0.5) > input.dim() for d in dims):
-        raise IndexError(f"dim {dims} of a tensor with {input.dim()} dims")
+    _check(input, dims)
     if len({d % input.dim() for d in dims}) < len(dims):
         raise ValueError(f"dims of a transform differ, given {dims}")
     return [0 if n == -1 else _length(n, "s") for n in sizes], dims
@@ -136,6 +141,7 @@ def _shift(function, of):
     @_both(function)
     def traced(t, input, dim=None):
         dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+        _check(input, dims)
         return torch.roll(input, [of(input.shape[d]) for d in dims], dims) if dims else input
 
 

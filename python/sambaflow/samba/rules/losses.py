@@ -161,7 +161,6 @@ def ctc_loss(t, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     return t.wrap(lib.samba_ctc_loss(t.value(log_probs), t.value(targets), steps, labels, options))
 
 
-
 # ---- margins ----
 
 

@@ -2,10 +2,10 @@
  *
  * Fourier transforms of lines side by side: fourier.c prepares a stage, lines.c runs it, once for each ISA.
  *
- * A transform of n complex elements is passes of small ones, of radix 2 to 13 (Stockham's order: each pass writes where the next reads in
- * order). Where n has a larger prime factor, it is a convolution, which two transforms of a length with small factors make
- * (Bluestein). A real line of even size is a complex one of half as many. All lengths are transformed forward; inverse is the same
- * with real and imaginary parts exchanged. */
+ * A transform of n complex elements is passes of small ones, of radix 2 to 13 (Stockham's order: each pass writes where the next
+ * reads in order). Where n has a larger prime factor, it is a convolution, which two transforms of a length with small factors
+ * make (Bluestein). A real line of even size is a complex one of half as many. All lengths are transformed forward; inverse is
+ * the same with real and imaginary parts exchanged. */
 #ifndef SAMBA_CPU_FOURIER_H
 #define SAMBA_CPU_FOURIER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fourier transforms of lines, float and double: lines_body.h. Each line is computed alike, whatever stands beside it, so threads may
- * share them as they like. Compiled once for each ISA. */
+ * Fourier transforms of lines, float and double: lines_body.h. Each line is computed alike, whatever stands beside it, so threads
+ * may share them as they like. Compiled once for each ISA. */
 #include "device/cpu/fourier/fourier.h"
 #include "device/cpu/tile/parts.h"
 

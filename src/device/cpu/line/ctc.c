@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Connectionist temporal classification (ops/ctc.c says what it is): each row of the batch is a whole, so threads share the rows.
- * Sums of probabilities run in logarithms and in double, step by step. The gradient keeps alpha of all steps, and of beta the last
- * one. A row with a label or a length out of range gives 0 and raises the stage's fault. */
+ * Sums of probabilities run in logarithms and in double, step by step. The gradient keeps alpha of all steps, and of beta the
+ * last one. A row with a label or a length out of range gives 0 and raises the stage's fault. */
 #include "device/cpu/machine.h"
 #include <math.h>
 
