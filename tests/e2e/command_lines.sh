@@ -134,7 +134,8 @@ if command -v zsh >/dev/null; then
         shift
         # shellcheck disable=SC2016
         zsh -f -c '_describe() { [[ $1 = -* ]] && print -- "$1"; print -rl -- "${(@P)2%%:*}"; }; _files() { print :files; }
-            file=$1; shift; words=("$@"); CURRENT=$#; source $file' zsh "$source/tools/completion/_sambaflow" "$@" >out.txt 2>err.txt
+            file=$1; shift; words=("$@"); CURRENT=$#; source $file' zsh "$source/tools/completion/_sambaflow" "$@" \
+            >out.txt 2>err.txt
         [ "$(tr '\n' ' ' <out.txt)" = "$expected" ] || fail "zsh offers '$(cat out.txt)' instead of '$expected': $*"
     }
     offered "run report " sambaflow r
