@@ -73,7 +73,8 @@ TEST(csv)
     kind.classes = (const char *const[]){"cat", "dog"};
     o = options_of(COLUMNS(kind));
     gives("a.csv", "n\ndog\n\"cat\"\n", &o, 2, (double[]){1, 0});
-    refuses("a.csv", "n\ndog\ncta\n", &o, SAMBA_ERROR_FORMAT, ":3: column 'n': 'cta' is none of its 2 classes: did you mean 'cat'?");
+    refuses("a.csv", "n\ndog\ncta\n", &o, SAMBA_ERROR_FORMAT,
+            ":3: column 'n': 'cta' is none of its 2 classes: did you mean 'cat'?");
 }
 
 TEST(broken_csv)
@@ -270,7 +271,8 @@ TEST(loaders)
             }
             const int64_t first = batches > 0 ? draw_below((int)batches) : 0; /* from within the epoch */
             assert_int_equal(epoch_of(ahead, epoch, first, again, &batches), given - first * size > 0 ? given - first * size : 0);
-            assert_memory_equal(order + first * size, again, sizeof *order * (size_t)(given - first * size > 0 ? given - first * size : 0));
+            assert_memory_equal(order + first * size, again,
+                                sizeof *order * (size_t)(given - first * size > 0 ? given - first * size : 0));
         }
         samba_loader_free(plain);
         samba_loader_free(ahead); /* perhaps while its thread waits */

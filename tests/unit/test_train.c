@@ -77,7 +77,8 @@ TEST(as_written_out)
                     ((int64_t *)samba_tensor_data(all.inputs[1]))[order[8 * b + i]];
             }
             samba_run_options r = giving(2, given.inputs);
-            const double lr = step < 2 ? 0.01 * (double)(step + 1) / 3 : 0.01 * (1 + cos(3.14159265358979323846 * (double)(step - 2) / 8)) / 2;
+            const double lr =
+                step < 2 ? 0.01 * (double)(step + 1) / 3 : 0.01 * (1 + cos(3.14159265358979323846 * (double)(step - 2) / 8)) / 2;
             r.hyperparameters = &(samba_hyperparameter){"lr", lr};
             r.hyperparameter_count = 1;
             need(samba_run(other, &r));
@@ -368,7 +369,8 @@ TEST(refused)
 {
     samba_source *train = source_of(0, 16), *validation = source_of(16, 24), *wrong;
     samba_session *session = session_of(8, 1, 3);
-    samba_metric_options metrics[2] = {samba_metric_defaults(SAMBA_METRIC_ACCURACY), samba_metric_defaults(SAMBA_METRIC_ACCURACY)};
+    samba_metric_options metrics[2] = {samba_metric_defaults(SAMBA_METRIC_ACCURACY),
+                                       samba_metric_defaults(SAMBA_METRIC_ACCURACY)};
     const struct {
         samba_train_options o;
         samba_status status;
@@ -430,7 +432,8 @@ TEST(refused)
 static double value_of(samba_metric_options o, int rows, int classes, const float *scores, const int64_t *targets)
 {
     samba_metric *metric;
-    OWN_TENSOR *output = tensor("", SAMBA_FLOAT32, classes > 1 ? 2 : 1, SHAPE(rows, classes)), *target = tensor("", SAMBA_INT64, SIZES(rows));
+    OWN_TENSOR *output = tensor("", SAMBA_FLOAT32, classes > 1 ? 2 : 1, SHAPE(rows, classes)),
+               *target = tensor("", SAMBA_INT64, SIZES(rows));
     memcpy(samba_tensor_data(output), scores, sizeof *scores * (size_t)(rows * classes));
     memcpy(samba_tensor_data(target), targets, sizeof *targets * (size_t)rows);
     need(samba_metric_new(context, &o, &metric));
