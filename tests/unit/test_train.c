@@ -3,6 +3,7 @@
  * Training loops: what samba_train does beside a loop that is written out, early stopping, the best weights, resuming to the same
  * bits from any step, uneven batches, metrics of hand-computed values, and what is refused. */
 #include "classifier.h"
+#include "failing_allocator.h"
 #include <sambaflow/train.h>
 
 #include <unistd.h>
@@ -552,5 +553,41 @@ TEST(lines)
     samba_source_free(validation);
 }
 
+/* ---- memory ---- */
+
+static samba_status train_once(samba_context *of, void *pef)
+{
+    samba_session *session = NULL;
+    samba_source *source = NULL;
+    samba_tensor *tensors[2] = {NULL};
+    samba_metric_options metric = samba_metric_defaults(SAMBA_METRIC_F1);
+    samba_status status = samba_tensor_new(of, "image", SAMBA_FLOAT32, SIZES(12, PIXELS), &tensors[0]);
+    THEN(status, samba_tensor_new(of, "label", SAMBA_INT64, SIZES(12), &tensors[1]));
+    THEN(status, samba_source_tensors(of, 2, tensors, &source));
+    THEN(status, samba_session_new(of, pef, SESSION(.threads = 1), &session));
+    samba_train_options o = options_of(source, source);
+    o.metrics = &metric;
+    o.metric_count = 1;
+    o.prefetch = 0;
+    o.pads = &(samba_padding){"label", -100};
+    o.pad_count = 1;
+    o.schedule.kind = SAMBA_SCHEDULE_COSINE;
+    THEN(status, samba_train(session, &o, NULL));
+    samba_session_free(session);
+    samba_source_free(source);
+    samba_tensor_free(tensors[0]);
+    samba_tensor_free(tensors[1]);
+    return status;
+}
+
+TEST(without_memory)
+{
+    char pef[512];
+    batch all = batch_new(8);
+    samba_compile_options options = classifier_options(&plain, &all, adamw());
+    need(samba_compile(context, &options, pef, sizeof pef));
+    fail_some_allocations(train_once, pef, 0, 3, 1);
+}
+
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, accumulates, refused, metrics, metrics_refused, lines)
+               uneven_batches, accumulates, refused, metrics, metrics_refused, lines, without_memory)
