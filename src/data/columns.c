@@ -203,7 +203,8 @@ static samba_status find(samba_context *context, const char *path, const samba_t
     samba_text_init(&names, context);
     for (int i = 0; i < all->count; i++)
         samba_text_add(&names, "%s'%s'", i ? ", " : "", samba_tensor_name(all->tensors[i]));
-    samba_fail(context, SAMBA_ERROR_NAME, "%s has no tensor '%s'; there are %.500s", path, name, names.data ? names.data : "none");
+    samba_fail(context, SAMBA_ERROR_NAME, "%s has no tensor '%s'; there are %.500s", path, name,
+               names.data ? names.data : "none");
     samba_text_clear(&names);
     return SAMBA_ERROR_NAME;
 }
@@ -280,7 +281,8 @@ static samba_status read_text(samba_context *context, const char *path, bool jso
         const char *nul = memchr(text, '\0', size);
         const size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         if (nul)
-            status = samba_fail(context, SAMBA_ERROR_FORMAT, "%s: byte %lld is 0: this is no text", path, (long long)(nul - text));
+            status =
+                samba_fail(context, SAMBA_ERROR_FORMAT, "%s: byte %lld is 0: this is no text", path, (long long)(nul - text));
         else
             status = (jsonl ? samba_jsonl_columns : samba_csv_columns)(context, path, text + bom, size - bom, o, list);
         if (status != SAMBA_OK)

@@ -39,10 +39,10 @@ static samba_status place_metric(evaluation *e, int index)
                    : SAMBA_OK;
     SAMBA_TRY(samba_feed_add(&e->feed, m->output, &e->outputs[index]));
     e->fields[index] = field_of(e->feed.source, m->target);
-    return e->fields[index] >= 0 ? SAMBA_OK
-                                 : samba_fail(context, SAMBA_ERROR_NAME,
-                                              "metric '%s' compares with field '%s', and the source has no such field", m->name,
-                                              m->target);
+    return e->fields[index] >= 0
+               ? SAMBA_OK
+               : samba_fail(context, SAMBA_ERROR_NAME, "metric '%s' compares with field '%s', and the source has no such field",
+                            m->name, m->target);
 }
 
 static samba_status take_batch(evaluation *e, const samba_batch *batch)
@@ -99,11 +99,12 @@ samba_status samba_evaluate(samba_session *session, samba_loader *loader, const 
     if (!o.loss && o.metric_count == 0)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_evaluate: neither a loss nor a metric is asked for");
     if (loss && !o.loss)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_evaluate: a loss is wanted, and `loss` of the options names none");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "samba_evaluate: a loss is wanted, and `loss` of the options names none");
     evaluation e = {.o = &o};
     const samba_loader_options *by = samba_loader_its(loader);
-    samba_status status = samba_feed_open(&e.feed, session, samba_loader_source(loader), by->batch_size, by->pad_count > 0,
-                                          o.graph_name, o.loss);
+    samba_status status =
+        samba_feed_open(&e.feed, session, samba_loader_source(loader), by->batch_size, by->pad_count > 0, o.graph_name, o.loss);
     if (status == SAMBA_OK)
         status = SAMBA_ROOM(&e.feed.arena, e.outputs, o.metric_count + 1);
     if (status == SAMBA_OK)

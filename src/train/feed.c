@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a batch becomes a run: fields are given to the inputs of their names, and the outputs that are wanted get host tensors, made
- * when a graph first runs. A batch that is smaller takes the graph of its size where the PEF has one, else the whole graph with
- * rows behind it padded. */
+ * How a batch becomes a run: fields are given to the inputs of their names, and the outputs that are wanted get host tensors,
+ * made when a graph first runs. A batch that is smaller takes the graph of its size where the PEF has one, else the whole graph
+ * with rows behind it padded. */
 #include "train/train.h"
 
 #include <math.h>
@@ -48,10 +48,10 @@ samba_status samba_feed_find_loss(samba_session *session, const char *graph_name
             count++;
         }
     }
-    return count == 1 ? SAMBA_OK
-                      : samba_fail(session->context, SAMBA_ERROR_NAME,
-                                   "%s: `loss` of the options says which output of one number it is",
-                                   count ? "the PEF has several losses" : "the PEF has no loss of one number");
+    return count == 1
+               ? SAMBA_OK
+               : samba_fail(session->context, SAMBA_ERROR_NAME, "%s: `loss` of the options says which output of one number it is",
+                            count ? "the PEF has several losses" : "the PEF has no loss of one number");
 }
 
 samba_status samba_feed_rows(samba_session *session, const samba_source *source, const char *graph_name, int64_t *rows)
@@ -70,7 +70,8 @@ samba_status samba_feed_rows(samba_session *session, const samba_source *source,
     for (int32_t i = 0; i < session->plan.tensor_count; i++)
         if (session->plan.tensors[i].kind == SAMBA_KIND_INPUT && samba_plan_has_tensor(&session->plan.graphs[graph], i))
             samba_text_add(&names, "%s'%s'", names.length ? ", " : "", session->plan.tensors[i].name);
-    samba_fail(session->context, SAMBA_ERROR_NAME, "no field of the source is an input of the graph, which has %.400s: the first is '%s'",
+    samba_fail(session->context, SAMBA_ERROR_NAME,
+               "no field of the source is an input of the graph, which has %.400s: the first is '%s'",
                names.data ? names.data : "none", source->o.fields[0].name);
     samba_text_clear(&names);
     return SAMBA_ERROR_NAME;
@@ -89,10 +90,11 @@ static samba_status check_fields(const samba_feed *feed, int32_t graph)
         if (input->dtype != (int32_t)field->dtype)
             return samba_fail(feed->session->context, SAMBA_ERROR_DTYPE, "field '%s' is %s, and the input of that name is %s",
                               field->name, samba_dtype_name(field->dtype), samba_dtype_name((samba_dtype)input->dtype));
-        if (input->rank != field->rank + 1 || memcmp(input->shape + 1, field->shape, sizeof *field->shape * (size_t)field->rank) != 0)
+        if (input->rank != field->rank + 1 ||
+            memcmp(input->shape + 1, field->shape, sizeof *field->shape * (size_t)field->rank) != 0)
             return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
-                              "samples of field '%s' have the shape %s, and the input of that name takes a batch of %s", field->name,
-                              SAMBA_SHAPE_OF(field), SAMBA_SHAPE(input->rank - 1, input->shape + 1));
+                              "samples of field '%s' have the shape %s, and the input of that name takes a batch of %s",
+                              field->name, SAMBA_SHAPE_OF(field), SAMBA_SHAPE(input->rank - 1, input->shape + 1));
         if (input->shape[0] != feed->rows)
             return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
                               "batch_size is %lld, and input '%s' takes %lld samples: give no batch_size, or compile with that",
@@ -117,8 +119,8 @@ samba_status samba_feed_open(samba_feed *feed, samba_session *session, const sam
     SAMBA_TRY(samba_feed_add(feed, loss, &place));
     const samba_plan_tensor *its = tensor_of(session, graph, loss);
     return its->rank == 0 ? SAMBA_OK
-                          : samba_fail(session->context, SAMBA_ERROR_SHAPE, "the loss '%s' is of shape %s and not one number", loss,
-                                       SAMBA_SHAPE_OF(its));
+                          : samba_fail(session->context, SAMBA_ERROR_SHAPE, "the loss '%s' is of shape %s and not one number",
+                                       loss, SAMBA_SHAPE_OF(its));
 }
 
 samba_status samba_feed_add(samba_feed *feed, const char *output, int *place)
@@ -180,10 +182,11 @@ samba_status samba_feed_check(samba_feed *feed, int64_t count, bool drop_possibl
 {
     if (count == 0 || count == feed->rows || feed->pads || !feed->has_loss || graph_for(feed, count) >= 0)
         return SAMBA_OK;
-    return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
-                      "the last batch has %lld samples of %lld: compile a size of %lld too (samba_multigraph_add_size), or say by "
-                      "`pads` what the loss leaves out, such as a label of -100%s",
-                      (long long)count, (long long)feed->rows, (long long)count, drop_possible ? ", or give drop_last" : "");
+    return samba_fail(
+        feed->session->context, SAMBA_ERROR_SHAPE,
+        "the last batch has %lld samples of %lld: compile a size of %lld too (samba_multigraph_add_size), or say by "
+        "`pads` what the loss leaves out, such as a label of -100%s",
+        (long long)count, (long long)feed->rows, (long long)count, drop_possible ? ", or give drop_last" : "");
 }
 
 static samba_status make_outputs(samba_feed *feed, int32_t number, samba_feed_graph *graph)

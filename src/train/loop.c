@@ -122,8 +122,7 @@ static samba_status end_epoch(samba_loop *loop, bool test_due)
 static samba_status look(samba_loop *loop, bool epoch_ends, bool stepped)
 {
     const samba_train_options *o = &loop->o;
-    const bool last = loop->step == loop->last_step ||
-                      (epoch_ends && o->epochs > 0 && loop->epoch + 1 >= o->epochs);
+    const bool last = loop->step == loop->last_step || (epoch_ends && o->epochs > 0 && loop->epoch + 1 >= o->epochs);
     const bool every = stepped && o->validate_every > 0 && loop->step % o->validate_every == 0;
     const bool checkpoint = o->checkpoint_every > 0 ? stepped && loop->step % o->checkpoint_every == 0 : epoch_ends;
     const bool test_due = o->validation && (every || last || (o->validate_every == 0 && epoch_ends));

@@ -9,8 +9,7 @@
 
 samba_train_options samba_train_defaults(void)
 {
-    return (samba_train_options){
-        .struct_size = sizeof(samba_train_options), .epochs = 1, .prefetch = 2, .keep = 2, .lr = NAN};
+    return (samba_train_options){.struct_size = sizeof(samba_train_options), .epochs = 1, .prefetch = 2, .keep = 2, .lr = NAN};
 }
 
 static samba_status bad_option(const samba_loop *loop, const char *name, const char *what)
@@ -152,9 +151,10 @@ static samba_status count_steps(samba_loop *loop)
     loop->epoch_steps = batches < 0 ? -1 : batches / loop->accumulation;
     if (loop->accumulation > 1 && !o->drop_last &&
         (batches < 0 || batches % loop->accumulation > 0 || samba_source_count(o->train) % o->batch_size > 0))
-        return samba_fail(loop->context, SAMBA_ERROR_SHAPE,
-                          "samba_train: a step of this PEF is %d batches, and the last ones of an epoch may fill none: give drop_last",
-                          loop->accumulation);
+        return samba_fail(
+            loop->context, SAMBA_ERROR_SHAPE,
+            "samba_train: a step of this PEF is %d batches, and the last ones of an epoch may fill none: give drop_last",
+            loop->accumulation);
     if (loop->epoch_steps == 0)
         return samba_fail(loop->context, SAMBA_ERROR_SHAPE,
                           "samba_train: a step takes %lld samples and there are only %lld to train on",
@@ -167,10 +167,7 @@ static samba_status count_steps(samba_loop *loop)
     return SAMBA_OK;
 }
 
-static bool is_rate(const char *name)
-{
-    return strcmp(name, "lr") == 0 || samba_ends_with(name, ".lr");
-}
+static bool is_rate(const char *name) { return strcmp(name, "lr") == 0 || samba_ends_with(name, ".lr"); }
 
 static samba_status find_rates(samba_loop *loop)
 {

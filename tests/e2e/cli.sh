@@ -266,8 +266,8 @@ does "train without the compiler" "  best" "$build/examples/train_alone" "$pef" 
 refuses "train without the compiler: no samples" 1 "usage: train_alone" "$build/examples/train_alone" "$pef"
 refuses "train without the compiler: labels as images" 1 "does not make samples of field 'image'" "$build/examples/train_alone" \
     "$pef" "${digits[1]}" "${digits[0]}"
-does "train: stop early" "tests were no better than the best" "$logreg" run -p "$pef" --data "$data" --num-epochs 50 --patience 1 \
-    --min-delta 50 --save-best best.safetensors --save last.safetensors
+does "train: stop early" "tests were no better than the best" "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
+    --patience 1 --min-delta 50 --save-best best.safetensors --save last.safetensors
 does "train: the best weights" "test accuracy" "$logreg" run -p "$pef" --data "$data" --inference --load best.safetensors
 does "train: stop early, every so many steps" '"stopped_early": true' "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
     --patience 1 --min-delta 50 --eval-every 10 --json

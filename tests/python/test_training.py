@@ -297,9 +297,7 @@ def test_kinds_of_batches():
     groups = [{"params": net.out.parameters(), "lr": 0.05}, {"params": net.hidden.parameters()}]
     optim = torch.optim.SGD(groups, lr=0.1)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optim, 0.5)
-    history = samba.fit(
-        net, loader, optim, F.cross_entropy, epochs=2, scheduler=scheduler, batch_sizes=(8, 4), progress=False
-    )
+    history = samba.fit(net, loader, optim, F.cross_entropy, epochs=2, scheduler=scheduler, batch_sizes=(8, 4), progress=False)
     assert history.steps == 6 and history.epochs == 2 and len(history.rows) == 2
     assert torch.equal(samba.to_torch(net.out.weight).detach(), ends[0])
 
@@ -403,9 +401,7 @@ def test_metrics(seed):
     cuts = sorted({0, rows, *(draw.randint(0, rows) for _ in range(3))})
     for average in ("macro", "micro", "binary"):
         if average != "binary" or classes == 2:
-            expected.update(
-                {(name, average): x for name, x in zip(("precision", "recall", "f1"), by_classes(table, average))}
-            )
+            expected.update({(name, average): x for name, x in zip(("precision", "recall", "f1"), by_classes(table, average))})
     for key, value in expected.items():
         name, average = key if isinstance(key, tuple) else (key, "macro")
         metric = Metric(name, average=average, k=k if name == "top_k" else None)

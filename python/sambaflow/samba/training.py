@@ -123,7 +123,7 @@ def _first(loader, what):
     states, its = random_states(), [g.get_state() for g in generators]
     batches = iter(loader)
     if batches is loader:
-        raise errors.ArgumentError(f"fit: {what} is an iterator, which ends with the first epoch: give what begins anew, as a list")
+        raise errors.ArgumentError(f"fit: {what} is an iterator, which ends with the first epoch: give what begins anew, a list")
     item = next(batches, None)
     set_random_states(states)
     for generator, state in zip(generators, its):
@@ -326,8 +326,8 @@ class _Loop:
             if self.folder is not None:
                 self.session.save(os.path.join(self.folder, BEST))
             elif self.restore_best:
-                device = self.session.loaded()
-                self.kept = {name: self.session.device_get(name) for kind in ("parameter", "buffer") for name in device.names(kind)}
+                names = [name for kind in ("parameter", "buffer") for name in self.session.loaded().names(kind)]
+                self.kept = {name: self.session.device_get(name) for name in names}
         self.history.stopped |= bool(lib.samba_early_stop_step(self.stop, value))
         return improved
 
@@ -357,8 +357,8 @@ class _Loop:
         if self.shows:
             figures = "".join(f"  validation {name} {value:.4f}" for name, value in (values or {}).items())
             of = "" if self.epochs is None else f"/{self.epochs}"
-            best = "  best" if improved else ""
-            print(f"epoch {self.epoch + 1}{of}  step {self.step}  loss {row['loss']:.4f}{figures}  lr {self.lr:.3g}{best}", flush=True)
+            ending = f"{figures}  lr {self.lr:.3g}{'  best' if improved else ''}"
+            print(f"epoch {self.epoch + 1}{of}  step {self.step}  loss {row['loss']:.4f}{ending}", flush=True)
 
     # -- checkpoints --
 
@@ -414,8 +414,8 @@ class _Loop:
         there = [name for name in os.listdir(self.folder) if name.startswith("checkpoint-") and name[11:].isdigit()]
         if there and not resume:
             raise errors.StateError(
-                f"fit: {os.fsdecode(self.folder)!r} has checkpoints of another training, {there[0]} for one: give resume=True to go "
-                "on, or another folder"
+                f"fit: {os.fsdecode(self.folder)!r} has checkpoints of another training, {there[0]} for one: give resume=True to "
+                "go on, or another folder"
             )
 
     # -- the loop itself --
@@ -469,8 +469,8 @@ class _Loop:
                 self.train_epoch(steps, shown)
 
     def train_epoch(self, steps, shown):
-        """The rest of an epoch, of so many steps where that is known. Its loader has ended before the epoch's checkpoint is saved,
-        so that the next epoch begins with a shuffle of its own."""
+        """The rest of an epoch, of so many steps where that is known. Its loader has ended before the epoch's checkpoint is
+        saved, so that the next epoch begins with a shuffle of its own."""
         number, batches = self.epoch, iter(self.batches)
         final = self.epochs is not None and number + 1 >= self.epochs
         while not self.ended() and self.epoch == number:
@@ -574,8 +574,9 @@ def fit(
     the last tensor of a batch (torch.nn.functional.cross_entropy), of a dict the one that `target` names. `loader` and
     `validation` are torch DataLoaders, or any iterables of batches: tensors, tuples or dicts of them. `names` are those of the
     model's inputs, as a session has them; without it those of forward's arguments, or the dict's keys. Batches may be of several
-    sizes: the last one of an epoch counts as many samples as it has. Which sizes there are is seen from a DataLoader or a list; of
-    other iterables `batch_sizes` tells. `optimizer` is one of torch or samba.optim over the model's parameters, or several.
+    sizes: the last one of an epoch counts as many samples as it has. Which sizes there are is seen from a DataLoader or a
+    list; of other iterables `batch_sizes` tells. `optimizer` is one of torch or samba.optim over the model's parameters, or
+    several.
 
     Each epoch, or every `validate_every` steps, and behind the last step, the model is tested in eval mode: loss and `metrics`
     (names, or samba.metrics.Metric). `monitor` says by which figure the best is chosen. The training stops behind `patience`
