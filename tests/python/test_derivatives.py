@@ -8,6 +8,7 @@ import os
 import random
 
 import pytest
+import test_eager
 import torch
 import torch.nn.functional as F
 from models import Taker, beside_torch
@@ -226,6 +227,54 @@ CALLS = {
 def test_every_way_to_ask(name, tmp_path):
     torch.manual_seed(7)
     beside_torch(tmp_path, Taker(CALLS[name], a=mlp(), e=nn.Embedding(3, 4)), (torch.randn(6, 4),), steps=2)
+
+
+# ---- every rule, in eager programs ----
+
+NOT_TORCHS = {
+    "_weight_norm": "central differences agree with ours: torch's second derivative by v is another",
+    "grid_sample": "its gradient by the grid has none",
+}
+
+
+def twice(function, args, kwargs, wrap):
+    """The product of a drawn direction with the second derivatives of what a function gives, by each tensor."""
+
+    def leaf(x):
+        smooth = x.dtype.is_floating_point and not any(x is y for y in test_eager.STATISTICS)
+        made = wrap((x.double() if x.dtype is torch.float32 else x).detach().clone())
+        return made.requires_grad_() if smooth else made
+
+    args, kwargs = test_eager._map((args, kwargs), leaf)
+    leaves = [x for x in test_eager._leaves((args, kwargs)) if x.requires_grad]
+    outputs = [y for y in test_eager._leaves(function(*args, **kwargs)) if y.dtype.is_floating_point and y.requires_grad]
+    generator = torch.Generator().manual_seed(5)
+
+    def drawn(x):
+        return wrap(torch.randn(x.shape, generator=generator, dtype=x.dtype))
+
+    if not outputs or not leaves:
+        return []
+    first = grad(outputs, leaves, [drawn(y) for y in outputs], create_graph=True, allow_unused=True)
+    pairs = [(g, drawn(x)) for g, x in zip(first, leaves)]
+    pairs = [(g, v) for g, v in pairs if g is not None and g.requires_grad]
+    second = [None] * len(leaves)
+    if pairs:
+        second = grad([g for g, _ in pairs], leaves, [v for _, v in pairs], allow_unused=True)
+    return [torch.zeros_like(samba.to_torch(x)) if g is None else samba.to_torch(g).detach() for g, x in zip(second, leaves)]
+
+
+@pytest.mark.parametrize("function", [f for f in test_eager.FUNCTIONS if not isinstance(f, torch._ops.OpOverloadPacket)], ids=test_eager._id)
+def test_every_rule_twice(function):
+    """Second derivatives in float64 as torch has them, of every function with a rule, but where torch has none."""
+    name = function.__name__
+    for args, kwargs in test_eager.METHODS.get(function) or test_eager._calls(function):
+        try:
+            expected = twice(function, args, kwargs, lambda x: x)
+        except (RuntimeError, NotImplementedError):
+            continue
+        if name not in NOT_TORCHS:
+            torch.testing.assert_close(twice(function, args, kwargs, samba.SambaTensor), expected, rtol=1e-6, atol=1e-8)
 
 
 # ---- models that live of it ----
