@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 - Trains from a PEF without compiler or model: train_alone PEF [INPUTS.safetensors|.npz] */
-#include <sambaflow/data.h>
-#include <sambaflow/session.h>
-#include <stdio.h>
+/* SPDX-License-Identifier: Apache-2.0 - Trains from a PEF without compiler or model: train_alone PEF IMAGES LABELS */
+#include <sambaflow/train.h>
 #include <stdlib.h>
+#include <string.h>
 static samba_context *context;
 static void must(samba_status status)
 {
@@ -11,33 +10,35 @@ static void must(samba_status status)
 }
 int main(int argc, char **argv)
 {
-    if (argc < 2 || samba_context_new(NULL, &context) != SAMBA_OK)
-        return fprintf(stderr, "usage: train_alone PEF [INPUTS]\n"), 1;
+    if (argc != 4 || samba_context_new(NULL, &context) != SAMBA_OK)
+        return fprintf(stderr, "usage: train_alone PEF IMAGES LABELS\n"), 1;
     samba_session *session;
-    samba_tensor_list inputs = {0}; /* by name; those that are not in the file are zeros */
-    must(samba_session_new(context, argv[1], NULL, &session));
-    must(argc > 2 ? samba_tensors_read(context, argv[2], "image", &inputs) : SAMBA_OK);
+    samba_source *files[2], *all, *train, *validation;
     samba_tensor_info info;
-    for (int i = 0; i < samba_session_tensor_count(session); i++) {
-        samba_tensor *zeros;
+    int count = 0;
+    must(samba_session_new(context, argv[1], NULL, &session));
+    for (int i = 0; i < samba_session_tensor_count(session) && count < 2; i++) { /* a file for each input, in their order */
         must(samba_session_tensor_info(session, i, &info));
         if (info.kind != SAMBA_KIND_INPUT)
             continue;
-        must(samba_tensor_new(context, info.name, info.dtype, info.rank, info.shape, &zeros));
-        must(samba_session_set(session, zeros)); /* a run refuses inputs that nobody gave */
-        samba_tensor_free(zeros);
+        samba_column column = {.field = {info.name, info.dtype, info.rank - 1, {0}}};
+        memcpy(column.field.shape, info.shape + 1, sizeof *info.shape * (size_t)(info.rank - 1));
+        column.scale = samba_dtype_is_floating_point(info.dtype) ? 1.0 / 255 : 1; /* of pixels, which are bytes */
+        samba_file_options file = samba_file_defaults();
+        file.columns = &column, file.column_count = 1;
+        must(samba_source_file(context, argv[2 + count], &file, &files[count]));
+        count++;
     }
-    samba_run_options step = samba_run_defaults(); /* the whole schedule: forward, backward, optimizer */
-    step.inputs = inputs.tensors, step.input_count = inputs.count;
-    samba_tensor *loss;
-    double value;
-    for (int i = 0; i <= 10; i++, samba_tensor_free(loss)) {
-        must(samba_run(session, &step));
-        must(samba_session_get_by_name(session, "loss", &loss));
-        must(samba_tensor_item(loss, &value));
-        printf("step %2d  loss %.4f\n", i, value);
-    }
-    samba_tensor_list_free(context, &inputs);
+    must(samba_source_join(context, count, files, &all));
+    must(samba_source_split(all, 0.2, 0, &train, &validation));
+    samba_train_options options = samba_train_defaults();
+    options.train = train, options.validation = validation;
+    options.pads = &(samba_padding){"label", -100}, options.pad_count = 1; /* the last batch: cross entropy leaves it out */
+    options.epochs = 10, options.patience = 2, options.progress = stdout;
+    must(samba_train(session, &options, NULL));
+    samba_source *const sources[] = {files[0], files[1], all, train, validation};
+    for (int i = 0; i < 5; i++)
+        samba_source_free(sources[i]);
     samba_session_free(session);
     samba_context_free(context);
 }

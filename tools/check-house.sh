@@ -11,6 +11,7 @@ complain() { echo "house: $*" >&2; bad=1; }
 declare -A allowed=(
     [base]="" [tensor]="base" [plan]="base tensor" [pef]="base tensor plan" [device]="base tensor plan" [data]="base tensor"
     [parallel]="base tensor" [runtime]="base tensor plan device pef data parallel"
+    [train]="base tensor plan data runtime"
     [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff plan pef"
     [function]="base tensor graph ops autodiff plan pef runtime compiler"
@@ -20,7 +21,7 @@ declare -A allowed=(
     [text]="base gguf"
     [prepare]="base data gguf text"
     [report]="base tensor plan device parallel runtime"
-    [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
+    [app]="base tensor graph ops autodiff plan device pef data runtime train compiler report"
     [serve]="base tensor"
     [cli]="base tensor graph plan device pef data parallel runtime app report serve"
 )
@@ -43,7 +44,7 @@ check_rooms() { # ROOT FREE..., with `rooms`
     done
 }
 declare -A rooms=(
-    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa"
+    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa" [fourier]="isa tile"
     [attention]="isa product tile"
 )
 check_rooms device/cpu kernel.h machine.h fetch.h

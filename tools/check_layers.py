@@ -14,12 +14,12 @@ dlpack report runtime launch checkpoint parquet __main__ sambaflow
 onnx prepare text
 onnx_backend
 _state optimizer_facts keywords shown exits trees of_session profiler progress calls locations regions
-nominal patches
+nominal patches tracebacks
 arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
-sambatensor views functions nn
+sambatensor views functions nn experts packed
 functional
-left owned convert same_value asked
+left owned convert same_value asked pairs
 trace
 rules
 onnx_module eager starts ports
@@ -29,6 +29,7 @@ forward
 modes
 graph multigraph sizes window
 utils samba_session
+metrics training
 samba
 """
 

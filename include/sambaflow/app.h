@@ -12,6 +12,7 @@
 
 #include <sambaflow/compile.h>
 #include <sambaflow/session.h>
+#include <sambaflow/source.h>
 
 #include <stdio.h>
 
@@ -52,6 +53,8 @@ typedef struct samba_performance {
     double outside_kernels_ms;    /* mean of a step's time that is in no kernel: transfers, checks, calls */
     int64_t planned_bytes;        /* device memory as planned at compile time */
     int64_t peak_resident_bytes;  /* of the process so far */
+    double others;                /* of the processors' time while steps were measured, what other programs had, 0 .. 1: where it
+                                     is much, an idle machine is faster. Below 0: not known */
 } samba_performance;
 
 /* Steps and measures. Training goes on meanwhile: weights change unless inference is set. */
@@ -134,6 +137,11 @@ typedef struct samba_app_data {
 SAMBA_API void samba_app_data_free(samba_app_data *data);
 typedef samba_status samba_app_data_fn(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
                                        samba_app_data *data);
+/* Samples of sources (source.h): `train` to learn from, `test`, or NULL, to test with. Their fields are the application's inputs,
+ * by name, dtype and shape. The sources are held until samba_app_data_free, and stay the caller's to free. ARGUMENT: a source that
+ * gives its samples in order alone; NAME, DTYPE, SHAPE: a field that is no input, or an input that no field gives. */
+SAMBA_API samba_status samba_app_data_of(samba_context *context, samba_source *train, samba_source *test, int input_count,
+                                         const samba_app_input *inputs, samba_app_data *data);
 /* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has,
  * `label` the digit. */
 SAMBA_API samba_app_data_fn samba_app_digits;

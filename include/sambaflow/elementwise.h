@@ -92,6 +92,18 @@ SAMBA_API samba_value samba_grad_output(samba_value value);
 SAMBA_API samba_value samba_custom_gradient(samba_value value, samba_value grad_output, int count, const samba_value *inputs,
                                             const samba_value *gradients);
 
+/* ---- gradients inside the model ---------------------------------------------------------------------------------------- */
+/* gradients[i]: the gradient of the outputs by inputs[i], in its dtype and shape, as torch.autograd.grad gives it with
+ * create_graph=True: a value as any other, in a loss too, with gradients of its own. Zeros where no output depends on the input;
+ * depends[i] says which, unless `depends` is NULL. grad_outputs: where the outputs' gradients start, of their dtypes and shapes;
+ * NULL: ones. Inputs are any floating-point values of the graph; equal expressions are one value, and a gradient by it is by all
+ * its uses: a samba_variable is one of its own. Errors stick to the graph: ARGUMENT, DTYPE, SHAPE, UNSUPPORTED for an operator
+ * that has no gradient. After one the gradients have failed. Without a graph, or memory for any result, nothing happens. */
+SAMBA_API void samba_gradients(int output_count, const samba_value *outputs, const samba_value *grad_outputs, int input_count,
+                               const samba_value *inputs, samba_value *gradients, bool *depends);
+/* a, floating-point, as a value that no other one is: gradients by it are those by what is computed from it. Its own go to a. */
+SAMBA_API samba_value samba_variable(samba_value a);
+
 #ifdef __cplusplus
 }
 #endif

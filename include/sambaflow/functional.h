@@ -8,6 +8,7 @@
 #include <sambaflow/attention.h>
 #include <sambaflow/conv.h>
 #include <sambaflow/elementwise.h>
+#include <sambaflow/fourier.h>
 #include <sambaflow/index.h>
 #include <sambaflow/linalg.h>
 #include <sambaflow/loss.h>

@@ -107,6 +107,24 @@ static inline samba_gaussian_nll_options samba_gaussian_nll_defaults(void)
 SAMBA_API samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba_value var,
                                               const samba_gaussian_nll_options *options /* may be NULL */);
 
+/* ---- sequences ---- */
+typedef struct samba_ctc_options {
+    int64_t blank;
+    int64_t most; /* labels of a row, where targets stand in one line; 0: as many as stand there */
+    bool zero_infinity;
+    samba_reduction reduction; /* SAMBA_MEAN: of each row's loss divided by its target length, or by 1 */
+} samba_ctc_options;
+static inline samba_ctc_options samba_ctc_defaults(void)
+{
+    samba_ctc_options options = {0, 0, false, SAMBA_MEAN};
+    return options;
+}
+/* [torch.nn.functional.ctc_loss] Connectionist temporal classification (Graves et al., 2006). Log probabilities (T, N, C),
+ * targets (N, S) or one row behind the other in one line, lengths (N); or (T, C), (S) and lengths () or (1). The gradient is that
+ * of log_softmax's results, as torch's. samba_run reports labels and lengths that are out of range. */
+SAMBA_API samba_value samba_ctc_loss(samba_value log_probs, samba_value targets, samba_value input_lengths,
+                                     samba_value target_lengths, const samba_ctc_options *options /* may be NULL */);
+
 /* ---- margins; targets are 1 or -1 ---- */
 /* The mean of log(1 + exp(-target * input)). */
 SAMBA_API samba_value samba_soft_margin_loss(samba_value input, samba_value target, samba_reduction reduction);

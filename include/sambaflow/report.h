@@ -19,6 +19,9 @@ typedef struct samba_machine { /* the most that `threads` threads were seen to d
     double memory_bytes_per_second; /* read from arrays too large for any cache */
     double cache_bytes_per_second;  /* read again and again from 256 KiB, each thread its own */
     char processor[96];             /* its name, "" where not known */
+    int64_t measured_at;            /* seconds since 1970, UTC, when that was; 0: not known */
+    double others;                  /* of the processors' time meanwhile, what other programs had, 0 .. 1; what was seen is then
+                                       less than the machine's most. Below 0, or with `measured_at` 0: not known */
 } samba_machine;
 /* Takes about a second, and 256 MiB of memory meanwhile; keep what it gives. ARGUMENT: threads < 1; MEMORY. */
 SAMBA_API samba_status samba_machine_measure(samba_context *context, int threads, samba_machine *machine);

@@ -16,6 +16,7 @@
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/lm.h>
+#include <sambaflow/metric.h>
 #include <sambaflow/multigraph.h>
 #include <sambaflow/onnx.h>
 #include <sambaflow/prepare.h>
@@ -24,8 +25,10 @@
 #include <sambaflow/schedule.h>
 #include <sambaflow/parallel.h>
 #include <sambaflow/session.h>
+#include <sambaflow/source.h>
 #include <sambaflow/tensor.h>
 #include <sambaflow/text.h>
+#include <sambaflow/train.h>
 #include <sambaflow/transformer.h>
 
 #endif

@@ -50,6 +50,55 @@ typedef struct samba_one_cycle_options { /* zero means PyTorch's default */
 SAMBA_API double samba_one_cycle_lr(double max_lr, int64_t step, int64_t total_steps,
                                     const samba_one_cycle_options *options /* may be NULL */);
 
+/* ---- one struct for all, as a training has it ---- */
+
+typedef enum samba_schedule_kind {
+    SAMBA_SCHEDULE_CONSTANT = 0,
+    SAMBA_SCHEDULE_LINEAR = 1,      /* down to min_lr at total_steps */
+    SAMBA_SCHEDULE_COSINE = 2,      /* likewise, by half a cosine */
+    SAMBA_SCHEDULE_STEP = 3,        /* samba_step_lr: gamma every step_size */
+    SAMBA_SCHEDULE_MULTI_STEP = 4,  /* samba_multi_step_lr: gamma at each milestone */
+    SAMBA_SCHEDULE_EXPONENTIAL = 5, /* samba_exponential_lr */
+    SAMBA_SCHEDULE_ONE_CYCLE = 6,   /* samba_one_cycle_lr; the rate is its greatest */
+    SAMBA_SCHEDULE_PLATEAU = 7      /* samba_plateau_step, by what is validated */
+} samba_schedule_kind;
+
+/* Fields without effect on a kind stay 0. */
+typedef struct samba_schedule {
+    samba_schedule_kind kind;
+    /* So many steps come first in which the rate rises from 1 / (warmup_steps + 1) of it (SequentialLR of LinearLR with that
+     * start_factor); then the schedule begins at its step 0. Not with ONE_CYCLE, which has its own. */
+    int64_t warmup_steps;
+    int64_t total_steps; /* of LINEAR, COSINE and ONE_CYCLE, warm-up included; 0: those of the training */
+    double min_lr;       /* of LINEAR, COSINE and PLATEAU */
+    double gamma;        /* of STEP and MULTI_STEP, 0: 0.1; of EXPONENTIAL; of PLATEAU its factor, 0: 0.1 */
+    int64_t step_size;   /* of STEP */
+    int milestone_count;
+    const int64_t *milestones; /* of MULTI_STEP, increasing */
+    samba_one_cycle_options one_cycle;
+    bool by_epoch; /* steps of STEP, MULTI_STEP and EXPONENTIAL are epochs, as PyTorch's schedulers are often stepped */
+    /* Of PLATEAU, as ReduceLROnPlateau has them: how many validations without a better value are endured (0: 10; -1: none), how many
+     * are not counted after a change, what is better. */
+    int64_t patience, cooldown;
+    double threshold;        /* 0: 1e-4 */
+    bool absolute_threshold; /* threshold_mode 'abs' */
+} samba_schedule;
+/* ARGUMENT, with the field: a value that the kind cannot have, or one without effect. `total_steps` is the training's. */
+SAMBA_API samba_status samba_schedule_check(samba_context *context, const samba_schedule *schedule, int64_t total_steps);
+/* The rate of step `step`, from 0, in epoch `epoch`, from 0, of a training of `total_steps`. PLATEAU has what samba_plateau_step
+ * made of `lr`, and its warm-up. NaN where samba_schedule_check refuses. */
+SAMBA_API double samba_schedule_lr(const samba_schedule *schedule, double lr, int64_t step, int64_t epoch, int64_t total_steps);
+
+/* ReduceLROnPlateau: what it knows between validations. Begins as samba_plateau_begin makes it; plain numbers, which a program may
+ * keep and set again. */
+typedef struct samba_plateau {
+    double lr, best; /* best: NaN before the first */
+    int64_t bad, cooling;
+} samba_plateau;
+SAMBA_API samba_plateau samba_plateau_begin(double lr);
+/* Takes the value of a validation, of which a greater one is better or a smaller one, and gives the rate from now on. */
+SAMBA_API double samba_plateau_step(samba_plateau *plateau, const samba_schedule *schedule, double value, bool greater);
+
 #ifdef __cplusplus
 }
 #endif

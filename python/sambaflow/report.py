@@ -13,7 +13,8 @@ from sambaflow.words import path_of, text
 
 class Machine(NamedTuple):
     """The most that so many threads were seen to do in a second (samba_machine);
-    bf16 is 0 where the processor has no such instruction."""
+    bf16 is 0 where the processor has no such instruction. `measured_at`: seconds since 1970 (0: not known); `others`: what
+    other programs had of the processors' time meanwhile, 0 to 1 (below 0: not known)."""
 
     threads: int
     flops_per_second: float
@@ -21,6 +22,8 @@ class Machine(NamedTuple):
     memory_bytes_per_second: float
     cache_bytes_per_second: float
     processor: str
+    measured_at: int = 0
+    others: float = -1.0
 
     def __str__(self):
         """
@@ -60,6 +63,8 @@ def machine(threads):
         found.memory_bytes_per_second,
         found.cache_bytes_per_second,
         text(found.processor),
+        found.measured_at,
+        found.others,
     )
 
 

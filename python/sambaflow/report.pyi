@@ -9,6 +9,8 @@ class Machine(NamedTuple):
     memory_bytes_per_second: float
     cache_bytes_per_second: float
     processor: str
+    measured_at: int
+    others: float
 
 def machine(threads: int) -> Machine: ...
 

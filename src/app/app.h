@@ -12,6 +12,7 @@
 #include <argp.h>
 #include <jansson.h>
 #include <sambaflow/app.h>
+#include <sambaflow/train.h>
 
 /* ---- numbers and words of a command line (app/words.c):
  * each ends the process as argp_error does when the text is not what is wanted ---- */
@@ -65,6 +66,8 @@ int samba_options_list(const samba_option_row *rows, int count, int commands, st
 /* As argp_parse; but where the words ask for a manual page or for what completes the last one, prints that and ends the process.
  * `commands`: of which one may be the next word; NULL: none. argv[0] is the command's whole name, "sambaflow lm serve". */
 void samba_command_parse(const struct argp *argp, const samba_command_word *commands, int argc, char **argv, void *input);
+/* Adds a line for each to the text, its name and its summary, which goes on below itself where a terminal of 80 columns ends. */
+void samba_command_list(char *text, size_t size, const samba_command_word *commands);
 /* At ARGP_KEY_INIT: refuses a word that is no option, with the nearest one. */
 void samba_words_check(struct argp_state *state);
 /* Refuses a word that is no command, with the nearest one and all; NULL: none was given. */
@@ -157,20 +160,6 @@ typedef struct samba_measure_job {
 } samba_measure_job;
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job);
 
-/* ---- progress (app/progress.c): a bar on a terminal, nothing elsewhere ---- */
-typedef struct samba_progress {
-    FILE *file;
-    bool bar;
-    int64_t total, samples_per_step;
-    double start, drawn;
-    const char *label;
-} samba_progress;
-void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
-void samba_progress_step(samba_progress *progress, int64_t done, double loss);
-/* The same where what is left is a share of what there is, with words of the caller's behind. */
-void samba_progress_share(samba_progress *progress, double share, const char *words);
-void samba_progress_end(samba_progress *progress); /* clears the bar */
-
 /* ---- the driver's own parts ---- */
 typedef enum samba_app_command {
     SAMBA_APP_COMPILE = 1,
@@ -231,6 +220,9 @@ typedef struct samba_app_arguments {
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
     int64_t eval_every, log_every;        /* 0: never */
+    int64_t patience;                     /* tests; 0: the training does not stop early */
+    double min_delta;
+    const char *save_best; /* NULL: the best weights are not kept */
     int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
 /* Its session. */
@@ -300,6 +292,9 @@ typedef struct samba_app_progress {    /* where it stands */
     double epoch_loss;                 /* sum over the epoch's steps so far */
     double base_lr;                    /* what the schedule scales; NaN: no schedule */
     samba_app_schedule schedule;
+    samba_early_stop stop; /* of --patience */
+    double best;           /* test; NaN: there was none */
+    bool stopped;
 } samba_app_progress;
 samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at);
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */

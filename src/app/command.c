@@ -301,6 +301,29 @@ static void print_manual(const struct argp *argp, const samba_command_word *comm
     fputs(".TP\n\\fB\\-?\\fR, \\fB\\-\\-help\\fR\nPrint this list.\n", stdout);
 }
 
+void samba_command_list(char *text, size_t size, const samba_command_word *commands)
+{
+    enum { COLUMNS = 79 };
+    size_t length = strlen(text), widest = 0;
+    for (const samba_command_word *c = commands; c->name; c++)
+        widest = strlen(c->name) > widest ? strlen(c->name) : widest;
+    for (const samba_command_word *c = commands; c->name && length < size; c++) {
+        size_t column = widest + 3;
+        length += (size_t)snprintf(text + length, size - length, "\n  %-*s", (int)widest + 1, c->name);
+        for (const char *word = c->summary; *word && length < size;) {
+            size_t letters = strcspn(word, " ");
+            if (column + 1 + letters >= COLUMNS) {
+                length += (size_t)snprintf(text + length, size - length, "\n%*s", (int)widest + 3, "");
+                column = widest + 3;
+            }
+            if (length < size)
+                length += (size_t)snprintf(text + length, size - length, " %.*s", (int)letters, word);
+            column += 1 + letters;
+            word += letters + (word[letters] == ' ');
+        }
+    }
+}
+
 void samba_command_parse(const struct argp *argp, const samba_command_word *commands, int argc, char **argv, void *input)
 {
     bool man = false;

@@ -7,23 +7,6 @@
 
 #include <math.h>
 
-static int64_t count_right(const samba_train_graph *graph, int64_t count)
-{
-    samba_dtype dtype = samba_tensor_dtype(graph->logits), label_dtype = samba_tensor_dtype(graph->labels);
-    size_t size = samba_dtype_size(dtype);
-    int64_t classes = samba_tensor_shape(graph->logits)[1], right = 0;
-    const char *logits = samba_tensor_data(graph->logits), *label = samba_tensor_data(graph->labels);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t best = 0;
-        for (int64_t k = 1; k < classes; k++)
-            if (samba_load_double(dtype, logits + size * (size_t)(i * classes + k)) >
-                samba_load_double(dtype, logits + size * (size_t)(i * classes + best)))
-                best = k;
-        right += best == samba_load_int64(label_dtype, label + samba_dtype_size(label_dtype) * (size_t)i);
-    }
-    return right;
-}
-
 /* How much the batch counts: its predictions, or its samples. */
 static int64_t weigh(const samba_trainer *t, int64_t count)
 {
@@ -60,7 +43,7 @@ static samba_status evaluate_batch(samba_trainer *t, samba_train_graph *graph, i
     SAMBA_TRY(samba_batches_fill(&graph->batches, t->tests, count));
     SAMBA_TRY(samba_run(t->session, &run));
     if (graph->logits)
-        t->right += count_right(graph, count);
+        SAMBA_TRY(samba_metric_update(t->accuracy, graph->logits, graph->labels, count));
     else
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
     all->sum += part * (double)weight;
@@ -87,28 +70,33 @@ static samba_status evaluate_size(samba_trainer *t, int size, tally *all)
 samba_status samba_train_evaluate(samba_trainer *t)
 {
     tally all = {.sum = 0};
-    t->right = 0;
+    samba_metric_reset(t->accuracy);
     for (int size = 0; size < samba_app_sizes(t->arguments->app); size++)
         SAMBA_TRY(evaluate_size(t, size, &all));
+    t->right = t->graphs[0].logits ? llround(samba_metric_value(t->accuracy) * (double)t->tested) : 0;
     t->test_loss = all.sum / (double)all.weights;
     t->predictions = t->data.weight ? all.weights : 0;
     samba_app_warnings(t->arguments->app->name, t->session, t->warnings, NULL);
     return SAMBA_OK;
 }
 
+double samba_train_tested(const samba_trainer *t)
+{
+    return t->graphs[0].logits ? 100 * (double)t->right / (double)t->tested : t->test_loss;
+}
+
 samba_status samba_train_evaluate_between(samba_trainer *t)
 {
     const long long step = (long long)t->at.steps_done;
     SAMBA_TRY(samba_train_evaluate(t));
-    const double accuracy = 100 * (double)t->right / (double)t->tested;
     if (t->graphs[0].logits)
-        fprintf(t->progress_file, "step %lld  test accuracy %.2f %%\n", step, accuracy);
+        fprintf(t->progress_file, "step %lld  test accuracy %.2f %%\n", step, samba_train_tested(t));
     else
         fprintf(t->progress_file, "step %lld  test loss %.4f  perplexity %.2f\n", step, t->test_loss, exp(t->test_loss));
     fflush(t->progress_file);
     if (t->tests_log)
         json_array_append_new(t->tests_log,
                               json_pack("{s:I, s:o}", "step", (json_int_t)step, t->graphs[0].logits ? "accuracy_percent" : "loss",
-                                        samba_json_number(t->graphs[0].logits ? accuracy : t->test_loss)));
+                                        samba_json_number(samba_train_tested(t))));
     return SAMBA_OK;
 }

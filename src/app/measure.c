@@ -3,6 +3,7 @@
  * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every
  * step is a real one and changes weights as training does, unless only FWD is measured.
  * Times are allocated before the first run. */
+#include "base/busy.h"
 #include "base/null.h"
 #include "app/app.h"
 #include "runtime/runtime.h"
@@ -159,8 +160,10 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     double *times = samba_alloc(context, sizeof *times * (size_t)iterations);
     if (!times)
         return SAMBA_ERROR_MEMORY;
+    const samba_busy_mark begin = samba_busy_begin();
     samba_status status = time_steps(session, options, &run, times, iterations);
     if (status == SAMBA_OK) {
+        p.others = samba_busy_others(&begin);
         samba_run_stats stats;
         samba_session_stats(session, &stats);
         p.median_ms = median_of(times, iterations);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define BUSY 0.1 /* less is what any machine does beside */
+
 static void report_line(samba_table *table, const char *what, const char *value, const char *note)
 {
     samba_table_row(table, "%s\t%s\t%s", what, value, note);
@@ -35,6 +37,12 @@ static samba_status print_performance(samba_context *context, const samba_sessio
     report_line(&table, "outside kernels", samba_text_ms(a, p->outside_kernels_ms), note);
     report_line(&table, "planned memory", samba_text_bytes(a, (double)p->planned_bytes), "on the device");
     report_line(&table, "peak memory", samba_text_bytes(a, (double)p->peak_resident_bytes), "of the process");
+    if (p->others >= 0) {
+        snprintf(a, sizeof a, "%.0f %%", 100 * p->others);
+        report_line(&table, "other programs", a,
+                    p->others > BUSY ? "of the processors' time meanwhile: steps take longer"
+                                     : "of the processors' time meanwhile");
+    }
     return samba_table_print(&table, stdout, "");
 }
 
@@ -61,16 +69,16 @@ samba_status samba_report_performance(samba_context *context, const samba_sessio
 {
     if (!json)
         return print_performance(context, session, pef, p);
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "command",
-                  "measure-performance", "pef", pef, "isa", samba_session_isa(session), "threads", p->threads, "iterations",
-                  (json_int_t)p->iterations, "batch_size", (json_int_t)p->batch_size, "median_ms",
-                  samba_json_number(p->median_ms), "best_ms", samba_json_number(p->best_ms), "samples_per_second",
-                  samba_json_number(p->samples_per_second), "flops", (json_int_t)p->flops, "bytes", (json_int_t)p->bytes,
-                  "flops_per_second", samba_json_number(p->flops_per_second), "peak_flops_per_second",
-                  samba_json_number(p->peak_flops_per_second), "mfu", samba_json_number(p->mfu), "bytes_per_second",
-                  samba_json_number(p->bytes_per_second), "outside_kernels_ms", samba_json_number(p->outside_kernels_ms),
-                  "planned_bytes", (json_int_t)p->planned_bytes, "peak_resident_bytes", (json_int_t)p->peak_resident_bytes);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "command",
+        "measure-performance", "pef", pef, "isa", samba_session_isa(session), "threads", p->threads, "iterations",
+        (json_int_t)p->iterations, "batch_size", (json_int_t)p->batch_size, "median_ms", samba_json_number(p->median_ms),
+        "best_ms", samba_json_number(p->best_ms), "samples_per_second", samba_json_number(p->samples_per_second), "flops",
+        (json_int_t)p->flops, "bytes", (json_int_t)p->bytes, "flops_per_second", samba_json_number(p->flops_per_second),
+        "peak_flops_per_second", samba_json_number(p->peak_flops_per_second), "mfu", samba_json_number(p->mfu),
+        "bytes_per_second", samba_json_number(p->bytes_per_second), "outside_kernels_ms",
+        samba_json_number(p->outside_kernels_ms), "planned_bytes", (json_int_t)p->planned_bytes, "peak_resident_bytes",
+        (json_int_t)p->peak_resident_bytes, "others", p->others < 0 ? json_null() : samba_json_number(p->others));
     samba_json_tuning(object, session);
     return samba_json_print(context, object, stdout);
 }

@@ -112,6 +112,12 @@ static const samba_option_row rows[] = {
     {R, "min-lr", "X", "Learning rate at the end of the schedule (0)", REAL_AT(a.schedule.min_lr, 0, 1000000)},
     {R, "num-epochs", "N", "Times to see all training samples", INTEGER_AT(a.num_epochs, 1, 1000000)},
     {R, "eval-every", "N", "Steps between tests, besides the one at the end", INTEGER_AT(a.eval_every, 1, INT64_MAX)},
+    {R, "patience", "N", "Stop behind so many tests, of each epoch or of --eval-every, that are no better than the best",
+     INTEGER_AT(a.patience, 1, INT64_MAX)},
+    {R, "min-delta", "X", "What a test must be better by to count for --patience: percents right, or a loss (0)",
+     REAL_AT(a.min_delta, 0, 1000000)},
+    {R, "save-best", "FILE", "Write weights and optimizer state of the best test to this safetensors file",
+     TEXT_AT(a.save_best)},
     {R, "log-every", "N", "Steps between lines that say the loss of a step", INTEGER_AT(a.log_every, 1, INT64_MAX)},
     {R, "data", "PATH", "Folder of training and test samples, or the text itself (examples/data)", TEXT_AT(a.data)},
     {R, "load", "FILE", "Start from this safetensors file", TEXT_AT(a.load)},
@@ -377,6 +383,19 @@ static void settle_schedule(parse *p, struct argp_state *state)
         argp_error(state, "--total-steps are those of a schedule: give --lr-schedule linear or cosine too");
 }
 
+static void settle_best(const parse *p, struct argp_state *state)
+{
+    const samba_app_arguments *a = &p->a;
+    const char *option = a->patience ? "patience" : "save-best";
+    if (is_given(p, "min-delta") && !a->patience)
+        argp_error(state, "--min-delta is what a test must be better by to count for --patience: give that too");
+    if ((a->patience || a->save_best) && a->inference)
+        argp_error(state, "--%s is of a training, and --inference only tests", option);
+    if ((a->patience || a->save_best) && a->data_parallel)
+        argp_error(state, "--%s: one of several replicas tests, and the others would not know: leave it or --data-parallel out",
+                   option);
+}
+
 static void settle_replicas(parse *p, struct argp_state *state)
 {
     samba_app_arguments *a = &p->a;
@@ -415,6 +434,7 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     settle_schedule(p, state);
     settle_replicas(p, state);
+    settle_best(p, state);
     settle_last(p, state);
     for (int i = row_of("checkpoint-every"); i <= row_of("resume"); i++)
         if (p->given[i] && !a->checkpoint_dir)

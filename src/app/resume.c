@@ -17,12 +17,14 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 {
     const samba_app_arguments *a = run->arguments;
     const samba_app_schedule *s = &at->schedule;
-    json_t *object = json_pack("{s:I, s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "epoch_steps",
+    json_t *object = json_pack("{s:I, s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f, s:o, s:o, s:I, s:b}", "epoch_steps",
                                (json_int_t)at->epoch_steps, "replicas", at->replicas, "steps_done", (json_int_t)at->steps_done,
                                "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples,
                                "epoch_loss", samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr),
                                "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps,
-                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
+                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr, "best",
+                               samba_json_number(at->best), "stop_best", samba_json_number(at->stop.best), "bad_tests",
+                               (json_int_t)at->stop.bad, "stopped", at->stopped);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
@@ -107,13 +109,16 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     json_t *loss, *lr;
     const char *kind = NULL;
     samba_app_schedule schedule = {.kind = SAMBA_LR_SCHEDULES};
-    json_int_t warmup = 0, total = 0, epoch_steps = 0; /* an earlier version's does not say how many */
+    json_int_t warmup = 0, total = 0, epoch_steps = 0, bad = 0; /* an earlier version's does not say how many */
+    json_t *best = NULL, *stop_best = NULL;
+    int stopped = 0;
     int replicas = 1;
     bool fine = object &&
-                json_unpack(object, "{s?I, s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "epoch_steps", &epoch_steps,
+                json_unpack(object, "{s?I, s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F, s?o, s?o, s?I, s?b}", "epoch_steps", &epoch_steps,
                             "replicas", &replicas, "steps_done", &steps, "train_samples", &train, "step_samples", &step,
                             "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup, "total_steps",
-                            &total, "min_lr", &schedule.min_lr) == 0 &&
+                            &total, "min_lr", &schedule.min_lr, "best", &best, "stop_best", &stop_best, "bad_tests", &bad,
+                            "stopped", &stopped) == 0 &&
                 steps >= 0 && replicas > 0 && train > 0 && step > 0 && step <= train;
     if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
         kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";
@@ -149,6 +154,10 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
         at->updates = samba_checkpoint_step(checkpoint);
         at->base_lr = json_is_number(lr) ? json_number_value(lr) : NAN;
         at->schedule = schedule;
+        at->best = json_is_number(best) ? json_number_value(best) : NAN;
+        at->stop.best = json_is_number(stop_best) ? json_number_value(stop_best) : NAN;
+        at->stop.bad = bad;
+        at->stopped = stopped;
     }
     json_decref(object);
     return status;

@@ -100,7 +100,7 @@ static samba_status plan_steps(samba_trainer *t)
                           (long long)(t->step_samples * t->replicas.size), (long long)t->data.train_count);
     const bool whole = t->graphs[0].logits || t->data.weight; /* the last batch may have rows that do not count */
     t->tested = whole ? t->data.test_count : t->data.test_count / t->rows * t->rows;
-    if (t->tested == 0 && (t->data.test_count > 0 || a->inference || a->eval_every))
+    if (t->tested == 0 && (t->data.test_count > 0 || a->inference || a->eval_every || a->patience || a->save_best))
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a batch takes %lld samples but there are only %lld to test with: compile with a smaller batch size",
                           (long long)t->rows, (long long)t->data.test_count);
@@ -163,16 +163,11 @@ static samba_status plan_schedule(samba_trainer *t)
 static double scheduled(const samba_trainer *t)
 {
     const samba_app_schedule *s = &t->at.schedule;
-    int64_t step = t->at.steps_done, total = (s->total_steps ? s->total_steps : t->steps) - s->warmup_steps,
-            at = step - s->warmup_steps;
-    if (at < 0)
-        return t->at.base_lr * (double)(step + 1) / (double)(s->warmup_steps + 1);
-    if (s->kind == SAMBA_LR_CONSTANT)
-        return t->at.base_lr;
-    if (at >= total)
-        return s->min_lr;
-    double part = s->kind == SAMBA_LR_COSINE ? samba_cosine_annealing_lr(1, at, total, 0) : samba_polynomial_lr(1, at, total, 1);
-    return s->min_lr + (t->at.base_lr - s->min_lr) * part;
+    const samba_schedule schedule = {.kind = (samba_schedule_kind)s->kind, /* the same numbers */
+                                     .warmup_steps = s->warmup_steps,
+                                     .total_steps = s->total_steps,
+                                     .min_lr = s->min_lr};
+    return samba_schedule_lr(&schedule, t->at.base_lr, t->at.steps_done, 0, t->steps);
 }
 
 /* The samples, and room for a batch of each graph. */
@@ -205,6 +200,8 @@ static samba_status open_trainer(samba_trainer *t)
     const samba_app_arguments *a = t->arguments;
     if (a->save)
         SAMBA_TRY(samba_check_output(t->context, "--save", a->save, a->pef));
+    if (a->save_best)
+        SAMBA_TRY(samba_check_output(t->context, "--save-best", a->save_best, a->pef));
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
     if (t->plan.graphs[0].inference && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_STATE,
@@ -212,6 +209,8 @@ static samba_status open_trainer(samba_trainer *t)
                           a->pef);
     SAMBA_TRY(open_data(t));
     SAMBA_TRY(find_outputs(t));
+    const samba_metric_options accuracy = samba_metric_defaults(SAMBA_METRIC_ACCURACY);
+    SAMBA_TRY(samba_metric_new(t->context, &accuracy, &t->accuracy));
     if (a->data_parallel)
         SAMBA_TRY(samba_replicas_find(t->context, &t->replicas));
     if (a->world_size && a->world_size != t->replicas.size)
@@ -236,7 +235,11 @@ static samba_status open_trainer(samba_trainer *t)
     t->at.rank = t->replicas.rank;
     if (t->replicas.rank > 0) /* behind the first, which makes the folder and removes what is old */
         SAMBA_TRY(samba_replicas_wait(t->context));
+    t->at.stop = (samba_early_stop){a->patience, a->min_delta, t->graphs[0].logits != NULL, NAN, 0};
+    t->at.best = NAN;
     SAMBA_TRY(samba_app_resume(t->run, t->session, &t->at, t->progress_file));
+    if (t->at.stopped)
+        t->steps = t->at.steps_done;
     if (t->replicas.rank == 0 && t->replicas.size > 1)
         SAMBA_TRY(samba_replicas_wait(t->context));
     return plan_schedule(t);
@@ -247,6 +250,7 @@ static void close_trainer(samba_trainer *t)
     samba_session_free(t->session);
     samba_tensor_free(t->loss);
     samba_tensor_free(t->start);
+    samba_metric_free(t->accuracy);
     for (int32_t g = 0; g < t->graph_count; g++) {
         samba_tensor_free(t->graphs[g].logits);
         samba_batches_free(&t->graphs[g].batches);
@@ -341,19 +345,42 @@ static samba_status checkpoint_if_due(samba_trainer *t, bool epoch_ends)
                : SAMBA_OK;
 }
 
+/* What a test between says: the best weights are saved, and the training may stop. */
+static samba_status follow_test(samba_trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    const double value = samba_train_tested(t);
+    const bool improved = samba_is_better(value, t->at.best, t->at.stop.greater);
+    if (improved)
+        t->at.best = value;
+    if (improved && a->save_best)
+        SAMBA_TRY(samba_session_save(t->session, a->save_best, true));
+    if (!samba_early_stop_step(&t->at.stop, value))
+        return SAMBA_OK;
+    t->at.stopped = true;
+    t->steps = t->at.steps_done;
+    fprintf(t->progress_file, "stopped at step %lld: %lld tests were no better than the best\n", (long long)t->at.steps_done,
+            (long long)a->patience);
+    return SAMBA_OK;
+}
+
 /* Behind a step: what is due of lines, tests and checkpoints. */
 static samba_status follow_step(samba_trainer *t, double loss, bool epoch_ends, samba_progress *progress)
 {
     const samba_app_arguments *a = t->arguments;
     const int64_t step = t->at.steps_done;
     const bool logs = a->log_every && step % a->log_every == 0;
-    const bool tests = a->eval_every && step % a->eval_every == 0 && step < t->steps && t->replicas.rank == 0;
+    const bool watches = a->patience || a->save_best;
+    const bool due = a->eval_every ? step % a->eval_every == 0 : watches && epoch_ends;
+    const bool tests = ((due && step < t->steps) || (watches && step == t->steps)) && t->replicas.rank == 0;
     if (logs || tests)
         samba_progress_end(progress);
     if (logs)
         samba_train_report_step(t, loss);
     if (tests)
         SAMBA_TRY(samba_train_evaluate_between(t));
+    if (tests && watches)
+        SAMBA_TRY(follow_test(t));
     return checkpoint_if_due(t, epoch_ends);
 }
 
@@ -390,7 +417,7 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
     samba_status status = SAMBA_OK;
     if (first == 0)
         t->at.epoch_loss = 0;
-    for (int64_t i = first; status == SAMBA_OK && i < steps; i++) {
+    for (int64_t i = first; status == SAMBA_OK && i < steps && !t->at.stopped; i++) {
         double loss;
         const samba_train_step *step = &t->plan_of_steps[i];
         status = train_step(t, step, &loss);
@@ -440,7 +467,7 @@ samba_status samba_app_train(const samba_app_run *run)
         t.epochs = json_array();
         t.warnings = json_array();
         t.log = a->log_every ? json_array() : NULL;
-        t.tests_log = a->eval_every ? json_array() : NULL;
+        t.tests_log = a->eval_every || a->patience || a->save_best ? json_array() : NULL;
     }
     samba_status status = open_trainer(&t);
     if (status == SAMBA_OK && !a->inference)

@@ -100,6 +100,8 @@ samba_status samba_train_report(samba_trainer *t)
         json_object_set(object, "log", t->log);
     if (t->tests_log)
         json_object_set(object, "tests", t->tests_log);
+    if (a->patience)
+        json_object_set_new(object, "stopped_early", json_boolean(t->at.stopped));
     if (t->tested == 0)
         return samba_json_print(t->context, object, stdout);
     if (t->graphs[0].logits) {

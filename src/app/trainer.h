@@ -53,7 +53,8 @@ typedef struct samba_trainer {
     int hyperparameter_count;
     bool hyperparameters_sent;
     double train_seconds, test_loss;
-    int64_t right, tested;     /* test samples; tested 0: there is no test */
+    samba_metric *accuracy;
+    int64_t right, tested; /* test samples; tested 0: there is no test */
     int64_t predictions;       /* that the test's loss is the mean of, where the data tells how many a sample has */
     json_t *epochs, *warnings; /* NULL without --json */
     json_t *log, *tests_log;   /* of --log-every and --eval-every; NULL without */
@@ -73,6 +74,8 @@ samba_status samba_steps_run_smaller(samba_trainer *t, const samba_train_step *s
 samba_status samba_train_evaluate(samba_trainer *t);
 /* The same after a step, which it says. */
 samba_status samba_train_evaluate_between(samba_trainer *t);
+/* What the last test says, of which greater is better where answers are counted: percents right, or the loss. */
+double samba_train_tested(const samba_trainer *t);
 
 /* app/train_report.c */
 void samba_train_report_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, double loss, double seconds, int64_t samples);

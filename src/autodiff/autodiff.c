@@ -10,6 +10,8 @@
  * computed from it have been visited: if it has a gradient by then it starts with zeros, otherwise with ones. An output that only
  * a comparison, a detached copy or an index reads has no gradient yet, and starts with ones.
  *
+ * ops/reverse.c has the visit, and the pass between values inside a graph.
+ *
  * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
  *
  * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of
@@ -107,47 +109,6 @@ static samba_status start_from_output(reverse *r, samba_ref ref, int64_t sinks)
     return SAMBA_OK;
 }
 
-static samba_status visit(reverse *r, samba_ref ref)
-{
-    samba_graph *g = r->graph;
-    const samba_node *node = samba_node_at(g, ref);
-    bool needed[3] = {false, false, false}, *needs = needed;
-    samba_ref found[3] = {SAMBA_NONE, SAMBA_NONE, SAMBA_NONE}, *gradients = found;
-    int arity = node->arity;
-    const samba_op_facts *op = &samba_ops[node->op];
-    if (!op->vjp)
-        return SAMBA_OK;
-    samba_arena scratch;
-    samba_arena_init(&scratch, g->context);
-    samba_status status = SAMBA_OK;
-    if (arity > 3) {
-        needs = samba_arena_alloc(&scratch, sizeof(bool) * (size_t)arity);
-        gradients = samba_arena_alloc(&scratch, sizeof(samba_ref) * (size_t)arity);
-        if (!needs || !gradients)
-            status = SAMBA_ERROR_MEMORY;
-        for (int i = 0; status == SAMBA_OK && i < arity; i++)
-            gradients[i] = SAMBA_NONE;
-    }
-    if (status == SAMBA_OK) {
-        for (int i = 0; i < arity; i++)
-            needs[i] = r->wanted[node->inputs[i]] && floating(g, node->inputs[i]);
-        samba_node copy = *node; /* emitting moves the array */
-        g->location = copy.location;
-        samba_vjp vjp = {g, &copy, copy.inputs, ref, r->gradient[ref], needs, gradients};
-        status = op->vjp(&vjp);
-        if (status == SAMBA_OK)
-            status = g->status;
-        for (int i = 0; status == SAMBA_OK && i < arity; i++) {
-            if (!needs[i] || gradients[i] == SAMBA_NONE)
-                continue;
-            samba_ref *total = &r->gradient[copy.inputs[i]];
-            *total = *total == SAMBA_NONE ? gradients[i] : samba_emit2(g, SAMBA_OP_add, *total, gradients[i]);
-        }
-    }
-    samba_arena_free(&scratch);
-    return status == SAMBA_OK ? g->status : status;
-}
-
 static samba_status deliver(reverse *r)
 {
     samba_graph *g = r->graph;
@@ -202,7 +163,7 @@ static samba_status differentiate(reverse *r)
         if (r->output[i] && r->wanted[i])
             SAMBA_TRY(start_from_output(r, (samba_ref)i, sinks));
         if (r->wanted[i] && r->gradient[i] != SAMBA_NONE)
-            SAMBA_TRY(visit(r, (samba_ref)i));
+            SAMBA_TRY(samba_reverse_visit(r->graph, (samba_ref)i, r->wanted, r->gradient));
     }
     SAMBA_TRY(g->status);
     if (!r->any)
@@ -287,7 +248,7 @@ static samba_status gradients_of(reverse *r, int count, const char *const *input
     SAMBA_TRY(seed_from_inputs(r));
     for (int64_t i = r->count - 1; i >= 0; i--)
         if (r->wanted[i] && r->gradient[i] != SAMBA_NONE)
-            SAMBA_TRY(visit(r, (samba_ref)i));
+            SAMBA_TRY(samba_reverse_visit(r->graph, (samba_ref)i, r->wanted, r->gradient));
     return name_gradients(r, count, inputs);
 }
 

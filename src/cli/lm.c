@@ -178,8 +178,7 @@ static void parse_none(int argc, char **argv)
     struct argp_option options[SAMBA_COUNT(rows) + 1];
     static char name[] = "sambaflow lm";
     char text[1024] = "Compiles, trains and runs language models.\vCommands, each with a --help of its own:\n";
-    for (int i = 0; commands[i].name; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "\n  %-10s %s", commands[i].name, commands[i].summary);
+    samba_command_list(text, sizeof text, commands);
     samba_options_list(rows, SAMBA_COUNT(rows), 1, options);
     const struct argp argp = {options, parse_option, "COMMAND [WORD...]", text, NULL, NULL, NULL};
     argv[0] = name;

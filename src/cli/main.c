@@ -46,9 +46,25 @@ static samba_status obey(samba_context *context, const samba_cli_arguments *argu
     return samba_fail(context, SAMBA_ERROR_INTERNAL, "a command without a function");
 }
 
+/* `sambaflow help run` is `sambaflow run --help`, and `sambaflow help` is `sambaflow --help`. A shell that completes what follows
+ * `help` is told what may follow `sambaflow`. Gives how many words there are now. */
+static int turn_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = NULL;
+    for (int i = 1; i < argc - 1; i++)
+        if (strcmp(argv[i], "--complete") == 0)
+            return argc - 1;
+    argv[argc - 1] = option;
+    return argc;
+}
+
 int main(int argc, char **argv)
 {
     samba_cli_arguments arguments;
+    if (argc > 1 && strcmp(argv[1], "help") == 0)
+        argc = turn_help(argc, argv);
     if (argc > 1 && strcmp(argv[1], "compile") == 0) /* has the options of applications */
         return samba_cli_compile(argc, argv);
     if (argc > 1 && strcmp(argv[1], "lm") == 0)

@@ -436,8 +436,9 @@ static void describe(int command, char *text, size_t size)
     snprintf(text, size, "%s",
              "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vCommands, each "
              "with a --help of its own:\n");
-    for (int i = 0; i < SAMBA_COUNT(commands); i++)
-        snprintf(text + strlen(text), size - strlen(text), "\n  %-20s %s", commands[i].word.name, commands[i].word.summary);
+    samba_command_word list[SAMBA_COUNT(commands) + 1];
+    list_commands(list);
+    samba_command_list(text, size, list);
 }
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)

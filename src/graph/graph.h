@@ -171,6 +171,7 @@ struct samba_graph {
     int fusion_depth;                /* of samba_op_fusion_push */
     struct samba_freezing *freezing; /* innermost of samba_freeze_push; NULL: none */
     struct samba_adapting *adapting; /* of samba_lora_push */
+    int64_t variables;               /* number of the next `variable` */
     uint32_t part;                   /* given to new nodes; 0 but while a pass says otherwise */
     samba_outer_scope *scopes;       /* those around it, outermost first */
     int64_t scope_count, scope_capacity;

@@ -234,11 +234,128 @@ samba_status samba_vjp_attention(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
+/* ---- gradients of the gradient: by the same function in parts, in which T x T matrices are values ---- */
+
+typedef struct parts { /* of a node of attention, attention_lse or attention_grad */
+    samba_attrs_attention attrs;
+    sizes s;
+} parts;
+
+static parts parts_of(const samba_vjp *vjp)
+{
+    const samba_graph *g = vjp->graph;
+    parts p = {.attrs = vjp->node->attrs->attention};
+    p.s = sizes_of(&p.attrs, samba_node_at(g, vjp->inputs[Q])->shape, samba_node_at(g, vjp->inputs[K])->shape,
+                   samba_node_at(g, vjp->inputs[V])->shape);
+    return p;
+}
+
+/* The scores (B, H, Tq, Tk), -infinity where a query does not see a key. */
+static samba_ref scores_of(samba_graph *g, const parts *p, const samba_ref *in)
+{
+    const sizes *s = &p->s;
+    samba_ref keys = for_each_query(g, s, samba_emit_lift(g, in[K]), s->d);
+    samba_ref queries = samba_emit_lift(g, in[Q]), turned = samba_emit_transpose(g, keys, 2, 3);
+    samba_ref scores = samba_emit_scalar(g, SAMBA_OP_mul, samba_emit2(g, SAMBA_OP_matmul, queries, turned), p->attrs.scale);
+    samba_ref none = samba_emit_constant(g, -INFINITY, samba_ref_dtype(g, scores));
+    if (s->mask >= 0 && samba_ref_dtype(g, in[MASK]) == SAMBA_BOOL)
+        scores = samba_emit3(g, SAMBA_OP_where, in[MASK], scores, none);
+    else if (s->mask >= 0)
+        scores = samba_emit2(g, SAMBA_OP_add, scores, samba_emit_lift(g, in[MASK]));
+    if (p->attrs.causal) {
+        samba_ref query = positions(g, s->tq, true), key = positions(g, s->tk, false);
+        scores = samba_emit3(g, SAMBA_OP_where, samba_emit2(g, SAMBA_OP_le, key, query), scores, none);
+    }
+    return scores;
+}
+
+/* Which queries see nothing, (B, H, Tq, 1). */
+static samba_ref blind_of(samba_graph *g, samba_ref scores)
+{
+    samba_ref greatest = samba_emit_reduce(g, SAMBA_OP_amax, samba_emit1(g, SAMBA_OP_detach, scores), 1, (int64_t[]){3});
+    return samba_emit_scalar(g, SAMBA_OP_eq, greatest, -INFINITY);
+}
+
+static samba_ref compose_attention(samba_graph *g, const parts *p, const samba_ref *in)
+{
+    const sizes *s = &p->s;
+    samba_ref scores = scores_of(g, p, in), blind = blind_of(g, scores);
+    samba_ref zero = samba_emit_constant(g, 0, samba_ref_dtype(g, scores));
+    samba_attrs along = {.axis = {.dim = 3}};
+    scores = samba_emit3(g, SAMBA_OP_where, blind, zero, scores);
+    samba_ref weights = samba_emit(g, SAMBA_OP_softmax, 1, &scores, &along);
+    weights = samba_emit3(g, SAMBA_OP_where, blind, zero, weights);
+    if (s->p >= 0)
+        weights = samba_emit3(g, SAMBA_OP_dropout, weights, in[s->p], in[s->seed]);
+    samba_ref values = for_each_query(g, s, samba_emit_lift(g, in[V]), s->dv);
+    samba_ref result = samba_emit2(g, SAMBA_OP_matmul, weights, values);
+    return samba_emit_permute(g, result, (int64_t[]){0, 2, 1, 3});
+}
+
+/* log(sum(exp(scores - greatest))) + greatest; of a blind query -infinity, which no gradient reaches */
+static samba_ref compose_lse(samba_graph *g, const void *user, const samba_ref *in)
+{
+    const parts *p = user;
+    samba_ref scores = scores_of(g, p, in), blind = blind_of(g, scores);
+    samba_dtype dtype = samba_ref_dtype(g, scores);
+    scores = samba_emit3(g, SAMBA_OP_where, blind, samba_emit_constant(g, 0, dtype), scores);
+    samba_ref greatest = samba_emit_reduce(g, SAMBA_OP_amax, samba_emit1(g, SAMBA_OP_detach, scores), 1, (int64_t[]){3});
+    samba_ref terms = samba_emit1(g, SAMBA_OP_exp, samba_emit2(g, SAMBA_OP_sub, scores, greatest));
+    samba_ref sum = samba_emit1(g, SAMBA_OP_log, samba_emit_reduce(g, SAMBA_OP_sum, terms, 1, (int64_t[]){3}));
+    samba_ref lse = samba_emit2(g, SAMBA_OP_add, sum, greatest);
+    lse = samba_emit3(g, SAMBA_OP_where, blind, samba_emit_constant(g, -INFINITY, dtype), lse);
+    return samba_emit_reshape(g, lse, 3, (int64_t[]){p->s.b, p->s.h, p->s.tq});
+}
+
 samba_status samba_vjp_attention_lse(samba_vjp *vjp)
 {
-    return samba_fail(vjp->graph->context, SAMBA_ERROR_UNSUPPORTED,
-                      "attention_lse: it is there for the gradient of attention and has none itself; compose what you "
-                      "differentiate of matmul, exp, sum and log");
+    parts p = parts_of(vjp);
+    return samba_vjp_compose(vjp, p.s.rest, compose_lse, &p);
+}
+
+/* attention_grad is a function of attention's inputs and of dout alone: its result and its lse follow from those. The gradients
+ * of q, k and v in parts, and theirs by the parts of what comes in. */
+samba_status samba_vjp_attention_grad(samba_vjp *vjp)
+{
+    enum { MOST = MASK + 6 };
+    samba_graph *g = vjp->graph;
+    parts p = parts_of(vjp);
+    const sizes *s = &p.s;
+    int dout = s->rest + 2, floats[MOST], wanted = 0;
+    samba_ref inputs[MOST], by[MOST], results[MOST], first[3], starts[3];
+    samba_ref from[3];
+    for (int i = 0; i <= dout; i++) {
+        inputs[i] = vjp->inputs[i];
+        bool is_own = i <= V || i == s->mask || i == dout;
+        if (!is_own || (!vjp->needed[i] && i > V))
+            continue;
+        inputs[i] = samba_emit_variable(g, vjp->inputs[i]); /* q, k and v: what is differentiated first */
+        if (!vjp->needed[i])
+            continue;
+        floats[wanted] = i;
+        by[wanted++] = inputs[i];
+    }
+    samba_ref y = compose_attention(g, &p, inputs), dy = samba_emit_lift(g, inputs[dout]);
+    SAMBA_TRY(g->status);
+    for (int i = Q; i <= V; i++)
+        from[i] = inputs[i];
+    SAMBA_TRY(samba_reverse(g, 1, &y, &dy, 3, from, first));
+    int count = 0;
+    samba_ref out[3];
+    for (int i = Q; i <= V; i++) {
+        if (first[i] == SAMBA_NONE)
+            continue;
+        out[count] = first[i];
+        starts[count++] = part_of(g, s, vjp->gradient, i);
+    }
+    SAMBA_TRY(g->status);
+    if (count == 0 || wanted == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_reverse(g, count, out, starts, wanted, by, results));
+    for (int k = 0; k < wanted; k++)
+        if (results[k] != SAMBA_NONE)
+            SAMBA_TRY(samba_vjp_deliver(vjp, floats[k], results[k]));
+    return g->status;
 }
 
 /* ---- reference ---- */

@@ -179,6 +179,17 @@ samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
+/* Of x*w*y, which all three products are sums of, this one is linear in x and dy: the other two lead back. */
+samba_status samba_vjp_conv_weight_grad(samba_vjp *vjp)
+{
+    samba_node x = *samba_node_at(vjp->graph, vjp->inputs[0]);
+    samba_attrs forward = with_shape(vjp, NULL), for_x = with_shape(vjp, &x);
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, x.dtype);
+    deliver(vjp, 0, SAMBA_OP_conv2d_input_grad, SAMBA_OP_conv3d_input_grad, g, vjp->inputs[1], &for_x);
+    deliver(vjp, 1, SAMBA_OP_conv2d, SAMBA_OP_conv3d, vjp->inputs[0], g, &forward);
+    return SAMBA_OK;
+}
+
 /* ---- reference: all positions of y and of the kernel, whose triples are added up ---- */
 
 typedef struct position { /* in space: two dims have a depth of 1 */

@@ -6,6 +6,10 @@
  * be anything: it need not be linear in `grad`, and differentiation never looks into `value`. The reverse pass copies the gs with
  * the gradient that has come in the place of `grad`; what they have of forward values alone is not copied.
  *
+ * A gradient inside a graph is differentiated in its turn, as its formula says. There the gs that read the value mean what it is to
+ * others: the custom_gradient, whose gradient is its gs and not that of the value's own operators. In a backward of its own nobody
+ * asks, and what the gs have of forward values is left where it is.
+ *
  * grad_output is of the value and not of the node that it serves, which comes later: two custom_gradients of one value share it,
  * and each puts its own gradient there. A custom_gradient inside a g is its value, since nobody differentiates a gradient's
  * graph. samba_check_grad_outputs finds a grad_output that is read elsewhere, where no gradient could be put in its place. */
@@ -37,6 +41,8 @@ samba_status samba_infer_custom_gradient(samba_infer *infer)
 typedef struct cloning {
     samba_graph *graph;
     samba_ref first; /* grad_output, the first node that a copy may differ in */
+    samba_ref value; /* what the custom_gradient's own result stands for in copies; SAMBA_NONE: nothing */
+    samba_ref output;
     int64_t count;   /* nodes from there to the last g */
     samba_ref *now;  /* what stands for each */
     uint8_t *needed;
@@ -55,6 +61,11 @@ static void mark(cloning *c)
     }
 }
 
+static samba_ref now_of(const cloning *c, samba_ref old)
+{
+    return old == c->value ? c->output : old >= c->first ? c->now[old - c->first] : old;
+}
+
 static void copy(cloning *c)
 {
     for (int64_t i = 1; i < c->count; i++) {
@@ -66,7 +77,7 @@ static void copy(cloning *c)
             continue;
         for (int k = 0; k < inputs_read(&node); k++) {
             samba_ref old = node.inputs[k];
-            inputs[k] = old >= c->first ? c->now[old - c->first] : old;
+            inputs[k] = now_of(c, old);
             differs = differs || inputs[k] != old;
         }
         if (node.op == SAMBA_OP_custom_gradient) {
@@ -88,6 +99,11 @@ samba_status samba_vjp_custom_gradient(samba_vjp *vjp)
         if (vjp->needed[i] && vjp->inputs[i + 1] > last)
             last = vjp->inputs[i + 1];
     cloning c = {.graph = graph, .first = grad, .count = (int64_t)last - grad + 1};
+    c.value = graph->phase == SAMBA_FWD ? vjp->inputs[0] : SAMBA_NONE;
+    c.output = vjp->output;
+    for (int i = 2; i < arity; i += 2)
+        if (vjp->inputs[i] == c.value)
+            c.value = SAMBA_NONE; /* it is its own argument */
     size_t size = (size_t)c.count * sizeof *c.now;
     c.now = samba_alloc(graph->context, size);
     c.needed = samba_calloc(graph->context, (size_t)c.count);
@@ -102,8 +118,7 @@ samba_status samba_vjp_custom_gradient(samba_vjp *vjp)
         for (int i = 2; i < arity; i += 2) {
             samba_ref old = vjp->inputs[i + 1];
             if (vjp->needed[i])
-                vjp->input_gradients[i] =
-                    samba_emit_cast(graph, old >= grad ? c.now[old - grad] : old, samba_ref_dtype(graph, vjp->inputs[i]));
+                vjp->input_gradients[i] = samba_emit_cast(graph, now_of(&c, old), samba_ref_dtype(graph, vjp->inputs[i]));
         }
     }
     samba_status status = c.now && c.needed ? SAMBA_OK : SAMBA_ERROR_MEMORY;

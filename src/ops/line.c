@@ -142,17 +142,60 @@ samba_status samba_vjp_cumprod(samba_vjp *vjp)
         vjp, 0, samba_emit(vjp->graph, SAMBA_OP_cumprod_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs));
 }
 
-/* dx k = sum over i >= k of dy i * exp(x k - y i), in logarithms; negative dy apart from positive */
+/* With row k of a matrix, x with 1 in the place of x k: dx k = sum over i >= k of dy i times row k's product up to i. */
+static samba_ref compose_cumprod_grad(samba_graph *graph, const void *user, const samba_ref *inputs)
+{
+    const samba_node *like = user;
+    const samba_attrs_scan *scan = &like->attrs->scan;
+    int rank = like->rank, dim = (int)scan->dim; /* rows are a dim before the last; one of a value of 8 dims joins with others */
+    int64_t size = like->shape[dim], lines = 1, order[SAMBA_MAX_RANK], back[SAMBA_MAX_RANK], turned_shape[SAMBA_MAX_RANK];
+    for (int d = 0; d < rank; d++) {
+        order[d] = d < dim ? d : d < rank - 1 ? d + 1 : dim;
+        lines *= d == dim ? 1 : like->shape[d];
+    }
+    for (int d = 0; d < rank; d++) {
+        back[order[d]] = d;
+        turned_shape[d] = like->shape[order[d]];
+    }
+    samba_ref parts[2];
+    for (int i = 0; i < 2; i++)
+        parts[i] = samba_emit_reshape(graph, samba_emit_permute(graph, samba_emit_lift(graph, inputs[i]), order), 3,
+                                      (int64_t[]){lines, 1, size});
+    const int64_t square[3] = {lines, size, size};
+    samba_ref row = samba_emit_iota(graph, 3, square, 1), column = samba_emit_iota(graph, 3, square, 2);
+    samba_dtype dtype = samba_ref_dtype(graph, parts[0]);
+    samba_ref own = samba_emit2(graph, SAMBA_OP_eq, row, column);
+    samba_ref later = samba_emit2(graph, scan->reverse ? SAMBA_OP_le : SAMBA_OP_ge, column, row);
+    samba_ref one = samba_emit_constant(graph, 1, dtype), nothing = samba_emit_constant(graph, 0, dtype);
+    samba_ref factors = samba_emit3(graph, SAMBA_OP_where, own, one, parts[0]);
+    samba_attrs along = {.scan = {.dim = 2, .reverse = scan->reverse}};
+    samba_ref products = samba_emit(graph, SAMBA_OP_cumprod, 1, &factors, &along);
+    samba_ref terms = samba_emit3(graph, SAMBA_OP_where, later, samba_emit2(graph, SAMBA_OP_mul, products, parts[1]), nothing);
+    samba_ref sums = samba_emit_reduce(graph, SAMBA_OP_sum, terms, 1, (int64_t[]){2});
+    sums = samba_emit_permute(graph, samba_emit_reshape(graph, sums, rank, turned_shape), back);
+    return samba_emit_cast(graph, sums, (samba_dtype)like->dtype);
+}
+
+samba_status samba_vjp_cumprod_grad(samba_vjp *vjp)
+{
+    samba_node like = *vjp->node;
+    return samba_vjp_compose(vjp, 2, compose_cumprod_grad, &like);
+}
+
+/* dx k = sum over i >= k of dy i * exp(x k - y i), in logarithms; negative dy apart from positive. The logarithm of what is not there
+ * is finite, so that gradients of this gradient are. */
 samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_attrs attrs = turned(vjp);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]),
               y = samba_emit_lift(graph, vjp->output);
-    samba_ref parts[2];
+    samba_ref parts[2], one = samba_emit_constant(graph, 1, samba_ref_dtype(graph, g)),
+                        nothing = samba_emit_constant(graph, -1e30, samba_ref_dtype(graph, g));
     for (int i = 0; i < 2; i++) {
-        samba_ref part =
-            samba_emit1(graph, SAMBA_OP_log, samba_emit1(graph, SAMBA_OP_relu, i ? samba_emit1(graph, SAMBA_OP_neg, g) : g));
+        samba_ref of_sign = i ? samba_emit1(graph, SAMBA_OP_neg, g) : g, other = samba_emit_scalar(graph, SAMBA_OP_le, of_sign, 0);
+        samba_ref part = samba_emit1(graph, SAMBA_OP_log, samba_emit3(graph, SAMBA_OP_where, other, one, of_sign));
+        part = samba_emit3(graph, SAMBA_OP_where, other, nothing, part);
         part = samba_emit2(graph, SAMBA_OP_sub, part, y);
         part = samba_emit(graph, SAMBA_OP_logcumsumexp, 1, &part, &attrs);
         parts[i] = samba_emit1(graph, SAMBA_OP_exp, samba_emit2(graph, SAMBA_OP_add, part, x));

@@ -35,6 +35,7 @@
  *   sync_batch_moments(x): x (N, C, ...) -> (2, C): mean and variance over n of each channel, of all replicas' batches
  *   group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
+ *   variable(a)         a, as a node of its own: attrs.number tells it from others of the same a; see reverse.c
  *   custom_gradient(value, grad_output(value), x1, g1, x2, g2 ...): value, whose gradients the gs are: see custom.c
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
  *   slice               start, stop, step for every dim, 0 <= start <= stop <= size
@@ -144,6 +145,21 @@ static inline bool samba_is_combined(const samba_node *node) { return samba_ops[
 
 /* Hash of every row's tokens: two libraries with different operator tables refuse each other's graphs. */
 uint64_t samba_ops_signature(void);
+
+/* ---- ops/reverse.c: gradients inside a graph ---- */
+/* Adds to the gradients of a node's inputs what the node's own, gradient[ref], makes of them, of those that are wanted. Emits at
+ * the node's location, in the graph's phase. UNSUPPORTED for an operator without a gradient. */
+samba_status samba_reverse_visit(samba_graph *graph, samba_ref ref, const bool *wanted, samba_ref *gradient);
+/* The gradients of `in` from those of `out`, `starts`, of their dtypes and shapes; SAMBA_NONE: nothing leads there. Nodes may be
+ * among both, and several times. */
+samba_status samba_reverse(samba_graph *graph, int outputs, const samba_ref *out, const samba_ref *starts, int inputs,
+                           const samba_ref *in, samba_ref *results);
+/* The same values as a node that is no other one. */
+samba_ref samba_emit_variable(samba_graph *graph, samba_ref a);
+/* The gradients of a node's first `count` inputs by those of the same result composed of other operators. */
+enum { SAMBA_COMPOSED = 12 };
+typedef samba_ref samba_compose_fn(samba_graph *graph, const void *user, const samba_ref *inputs);
+samba_status samba_vjp_compose(samba_vjp *vjp, int count, samba_compose_fn *compose, const void *user);
 
 /* ---- ops/custom.c ---- */
 /* ARGUMENT where something else than the gradients of a custom_gradient is computed from its grad_output. */

@@ -169,6 +169,37 @@ samba_status samba_vjp_max_pool2d(samba_vjp *vjp)
 
 samba_status samba_vjp_avg_pool2d(samba_vjp *vjp) { return emit_gradient(vjp, SAMBA_OP_avg_pool2d_grad, 1, &vjp->gradient); }
 
+/* Each window takes what stands where its greatest element is; one that sees only padding has no such place. */
+samba_status samba_vjp_max_pool2d_grad(samba_vjp *vjp)
+{
+    samba_graph *g = vjp->graph;
+    samba_node node = *vjp->node, dy = *samba_node_at(g, vjp->inputs[1]);
+    if (!vjp->needed[1])
+        return SAMBA_OK; /* where the greatest one is does not change with it */
+    int rank = dy.rank;
+    int64_t flat[SAMBA_MAX_RANK], windows[SAMBA_MAX_RANK];
+    memcpy(flat, node.shape, sizeof flat);
+    memcpy(windows, dy.shape, sizeof windows);
+    flat[rank - 2] = node.shape[rank - 2] * node.shape[rank - 1];
+    windows[rank - 2] = dy.shape[rank - 2] * dy.shape[rank - 1];
+    samba_attrs attrs = {.pool2d = node.attrs->pool2d};
+    attrs.pool2d.shape = (samba_dims){0};
+    samba_ref indices = samba_emit(g, SAMBA_OP_max_pool2d_indices, 1, &vjp->inputs[0], &attrs);
+    indices = samba_emit_reshape(g, indices, rank - 1, windows);
+    samba_ref nothing = samba_emit_constant(g, 0, SAMBA_INT64), planes = samba_emit_reshape(g, vjp->gradient, rank - 1, flat);
+    samba_ref there = samba_emit2(g, SAMBA_OP_ge, indices, nothing);
+    samba_ref taken = samba_emit_gather(g, planes, samba_emit2(g, SAMBA_OP_maximum, indices, nothing), rank - 2, false);
+    taken = samba_emit3(g, SAMBA_OP_where, there, taken, samba_emit_constant(g, 0, (samba_dtype)dy.dtype));
+    return samba_vjp_deliver(vjp, 1, samba_emit_reshape(g, taken, rank, dy.shape));
+}
+
+samba_status samba_vjp_avg_pool2d_grad(samba_vjp *vjp)
+{
+    samba_attrs attrs = {.pool2d = vjp->node->attrs->pool2d};
+    attrs.pool2d.shape = (samba_dims){0};
+    return samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_avg_pool2d, 1, &vjp->gradient, &attrs));
+}
+
 /* ---- reference ---- */
 
 typedef struct planes { /* x and y seen as (planes, H, W) and (planes, OH, OW) */

@@ -80,7 +80,8 @@ uint64_t samba_ops_signature(void)
 samba_status samba_vjp_second(samba_vjp *vjp)
 {
     return samba_fail(vjp->graph->context, SAMBA_ERROR_UNSUPPORTED,
-                      "%s: this is already a gradient, and gradients of it are not supported; differentiate only once",
+                      "%s: this is already a gradient, and has none itself: compose what is differentiated twice of other "
+                      "operators, or detach this part",
                       samba_ops[vjp->node->op].name);
 }
 

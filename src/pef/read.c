@@ -201,7 +201,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
         !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE) ||
-        !from->linear != (from->kind != SAMBA_STAGE_LINEAR))
+        !from->linear != (from->kind != SAMBA_STAGE_LINEAR) || !from->fourier != (from->kind != SAMBA_STAGE_FOURIER) ||
+        !from->ctc != (from->kind != SAMBA_STAGE_CTC))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     void *operators = NULL;
@@ -226,6 +227,10 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         SAMBA_TRY(get_line(in, from->line, NULL, &to->line));
     if (from->linear)
         SAMBA_TRY(get_linear(in, from->linear, NULL, &to->linear));
+    if (from->fourier)
+        SAMBA_TRY(get_fourier(in, from->fourier, NULL, &to->fourier));
+    if (from->ctc)
+        SAMBA_TRY(get_ctc(in, from->ctc, NULL, &to->ctc));
     return SAMBA_OK;
 }
 

@@ -114,6 +114,10 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         PUT_NEW(arena, line, message->line, &stage->line, NULL);
     if (stage->kind == SAMBA_STAGE_LINEAR)
         PUT_NEW(arena, linear, message->linear, &stage->linear, NULL);
+    if (stage->kind == SAMBA_STAGE_FOURIER)
+        PUT_NEW(arena, fourier, message->fourier, &stage->fourier, NULL);
+    if (stage->kind == SAMBA_STAGE_CTC)
+        PUT_NEW(arena, ctc, message->ctc, &stage->ctc, NULL);
     return SAMBA_OK;
 }
 

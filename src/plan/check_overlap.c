@@ -297,6 +297,32 @@ static samba_status check_linear(const samba_check *check, const samba_stage *st
     return check_apart(check, stage, users);
 }
 
+/* Operands of such sizes, where any is written. */
+static samba_status check_contiguous(const samba_check *check, const samba_stage *stage, const int64_t *sizes, user *users)
+{
+    for (int32_t i = 0; i < stage->operand_count; i++) {
+        users[i].at = (footprint){.first = INT64_MAX / 2 + i, .last = INT64_MAX / 2 + i}; /* empty: over nothing */
+        if (sizes[i] > 0)
+            use_contiguous(&users[i], check, &stage->operands[i], sizes[i]);
+    }
+    return check_apart(check, stage, users);
+}
+
+static samba_status check_fourier(const samba_check *check, const samba_stage *stage, user *users)
+{
+    int64_t sizes[2];
+    samba_fourier_sizes(&stage->fourier, sizes);
+    return check_contiguous(check, stage, sizes, users);
+}
+
+static samba_status check_ctc(const samba_check *check, const samba_stage *stage, user *users)
+{
+    int64_t sizes[6];
+    samba_ctc_sizes(&stage->ctc, sizes);
+    sizes[stage->operand_count - 1] = stage->ctc.gradient ? sizes[5] : sizes[4];
+    return check_contiguous(check, stage, sizes, users);
+}
+
 samba_status samba_check_overlap(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
@@ -319,6 +345,8 @@ samba_status samba_check_overlap(const samba_check *check, const samba_stage *st
     case SAMBA_STAGE_ATTENTION: status = check_attention(check, stage, users); break;
     case SAMBA_STAGE_LINE: status = check_line(check, stage, users); break;
     case SAMBA_STAGE_LINEAR: status = check_linear(check, stage, users); break;
+    case SAMBA_STAGE_FOURIER: status = check_fourier(check, stage, users); break;
+    case SAMBA_STAGE_CTC: status = check_ctc(check, stage, users); break;
     case SAMBA_STAGE_EXCHANGE: break; /* one operand, each element over itself */
     case SAMBA_STAGE_KIND_COUNT: break;
     }

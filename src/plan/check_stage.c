@@ -447,6 +447,43 @@ static samba_status check_linear(const samba_check *check, const samba_stage *st
     return SAMBA_OK;
 }
 
+/* ---- fourier, ctc: contiguous operands ---- */
+static samba_status check_fourier(const samba_check *check, const samba_stage *stage)
+{
+    const samba_fourier *f = &stage->fourier;
+    int64_t numel, sizes[2];
+    if (f->form < 0 || f->form >= SAMBA_FOURIER_FORM_COUNT || f->inverse < 0 || f->inverse > 1 || f->size < 1 ||
+        f->size > SAMBA_PLAN_LARGEST_NUMEL / 4 || !isfinite(f->scale) || !isfinite(f->pairs) ||
+        !samba_check_numel(4, (int64_t[]){f->outer, f->size + 2, f->inner, 2}, &numel))
+        return samba_check_stage_fail(check, "a transform of form %d of %lld x %lld x %lld is impossible", f->form,
+                                      (long long)f->outer, (long long)f->size, (long long)f->inner);
+    samba_fourier_sizes(f, sizes);
+    SAMBA_TRY(check_sizes(check, stage, 2, sizes));
+    const int32_t dtype = stage->operands[0].dtype;
+    return (dtype == SAMBA_FLOAT32 || dtype == SAMBA_FLOAT64) && stage->operands[1].dtype == dtype
+               ? SAMBA_OK
+               : samba_check_stage_fail(check, "a transform takes float32 or float64, and gives the same");
+}
+
+static samba_status check_ctc(const samba_check *check, const samba_stage *stage)
+{
+    const samba_ctc *c = &stage->ctc;
+    int64_t numel, labels, table, sizes[6];
+    if (c->gradient < 0 || c->gradient > 1 || c->zero_infinity < 0 || c->zero_infinity > 1 || c->blank < 0 ||
+        c->blank >= c->classes || !samba_check_numel(3, (int64_t[]){c->steps, c->batch, c->classes}, &numel) ||
+        !samba_check_numel(2, (int64_t[]){c->batch, c->most}, &labels) || c->most > SAMBA_PLAN_LARGEST_NUMEL / 4 ||
+        !samba_check_numel(2, (int64_t[]){c->steps + 2, 2 * c->most + 1}, &table))
+        return samba_check_stage_fail(check, "a loss of %lld x %lld x %lld, with %lld labels and blank %lld, is impossible",
+                                      (long long)c->steps, (long long)c->batch, (long long)c->classes, (long long)c->most,
+                                      (long long)c->blank);
+    const int32_t count = samba_ctc_sizes(c, sizes), dtype = stage->operand_count > 0 ? stage->operands[0].dtype : 0;
+    SAMBA_TRY(check_sizes(check, stage, count, sizes));
+    bool fits = dtype == SAMBA_FLOAT32 || dtype == SAMBA_FLOAT64;
+    for (int32_t i = 1; i < count; i++)
+        fits = fits && stage->operands[i].dtype == (i < 4 ? (int32_t)SAMBA_INT64 : dtype);
+    return fits ? SAMBA_OK : samba_check_stage_fail(check, "a ctc loss takes float32 or float64, and int64 labels and lengths");
+}
+
 /* Replicas average sums of gradients, between the sections that make them and those that read them. */
 static samba_status check_exchange(const samba_check *check, const samba_stage *stage)
 {
@@ -481,6 +518,8 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
     case SAMBA_STAGE_LINE: return check_line(check, stage);
     case SAMBA_STAGE_EXCHANGE: return check_exchange(check, stage);
     case SAMBA_STAGE_LINEAR: return check_linear(check, stage);
+    case SAMBA_STAGE_FOURIER: return check_fourier(check, stage);
+    case SAMBA_STAGE_CTC: return check_ctc(check, stage);
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);

@@ -96,6 +96,12 @@ void samba_plan_domain(const samba_stage *stage, char *buffer, size_t size)
     } else if (stage->kind == SAMBA_STAGE_LINEAR) {
         snprintf(buffer, size, "%lldx%lldx%lld", (long long)stage->linear.m, (long long)stage->linear.n,
                  (long long)stage->linear.k);
+    } else if (stage->kind == SAMBA_STAGE_FOURIER) {
+        snprintf(buffer, size, "%lld of %lld", (long long)(stage->fourier.outer * stage->fourier.inner),
+                 (long long)stage->fourier.size);
+    } else if (stage->kind == SAMBA_STAGE_CTC) {
+        snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->ctc.batch, (long long)stage->ctc.steps,
+                 (long long)stage->ctc.classes);
     } else if (stage->kind == SAMBA_STAGE_LINE) {
         snprintf(buffer, size, "%lld of %lld", (long long)(stage->line.outer * stage->line.inner), (long long)stage->line.size);
     } else {

@@ -114,6 +114,8 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
         break;
     case SAMBA_STAGE_LINE: return operand < samba_line_sources(&stage->line) ? SAMBA_READS : SAMBA_WRITES;
     case SAMBA_STAGE_EXCHANGE: return SAMBA_READS | SAMBA_WRITES;
+    case SAMBA_STAGE_FOURIER:
+    case SAMBA_STAGE_CTC:
     case SAMBA_STAGE_LINEAR: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
@@ -145,5 +147,23 @@ int32_t samba_line_sources(const samba_line *line)
     }
 }
 
-const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile",      "contract", "pool",     "gather",
-                                                                    "attention", "line",     "exchange", "linear"};
+void samba_fourier_sizes(const samba_fourier *fourier, int64_t sizes[2])
+{
+    const int64_t lines = fourier->outer * fourier->inner, half = fourier->size / 2 + 1;
+    const bool from_real = fourier->form == SAMBA_FOURIER_FROM_REAL, to_real = fourier->form == SAMBA_FOURIER_TO_REAL;
+    sizes[0] = lines * (from_real ? fourier->size : 2 * (to_real ? half : fourier->size));
+    sizes[1] = lines * (to_real ? fourier->size : 2 * (from_real ? half : fourier->size));
+}
+
+int32_t samba_ctc_sizes(const samba_ctc *ctc, int64_t sizes[6])
+{
+    const int64_t all = ctc->steps * ctc->batch * ctc->classes;
+    sizes[0] = all;
+    sizes[1] = ctc->batch * ctc->most;
+    sizes[2] = sizes[3] = sizes[4] = ctc->batch;
+    sizes[5] = all;
+    return ctc->gradient ? 6 : 5;
+}
+
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool",   "gather",  "attention",
+                                                                    "line", "exchange", "linear", "fourier", "ctc"};

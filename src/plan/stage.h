@@ -229,6 +229,33 @@ typedef struct samba_line {
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);
 
+/* ---- fourier: discrete Fourier transforms of the lines along the middle dim of (outer, size, inner). Operands, contiguous: x,
+ * y, both float32 or float64. A complex tensor has one more dim, its last: real and imaginary part. Of a real line there are size
+ * / 2 + 1 frequencies. ops/fourier.c says what scale and pairs mean. */
+typedef enum samba_fourier_form { /* numbers are part of the file format */
+                                  SAMBA_FOURIER_COMPLEX = 0,
+                                  SAMBA_FOURIER_FROM_REAL = 1,
+                                  SAMBA_FOURIER_TO_REAL = 2,
+                                  SAMBA_FOURIER_FORM_COUNT = 3
+} samba_fourier_form;
+typedef struct samba_fourier {
+    int32_t form, inverse;
+    int64_t outer, size, inner;
+    double scale, pairs;
+} samba_fourier;
+/* Elements of x and y, of sizes whose products with 2 do not overflow. plan/stage.c */
+void samba_fourier_sizes(const samba_fourier *fourier, int64_t sizes[2]);
+
+/* ---- ctc: the loss of each of `batch` rows of `steps` x `classes` log probabilities, or its gradient. Operands, contiguous: log
+ * probabilities (steps, batch, classes), float32 or float64; targets (batch, most); input lengths and target lengths, (batch)
+ * each; these three int64, whose values are checked while they are used; the gradient: dy (batch); the result. */
+typedef struct samba_ctc {
+    int32_t gradient, zero_infinity;
+    int64_t steps, batch, classes, most, blank;
+} samba_ctc;
+/* Elements of each operand, of sizes of which no product overflows; returns how many there are. plan/stage.c */
+int32_t samba_ctc_sizes(const samba_ctc *ctc, int64_t sizes[6]);
+
 /* ---- linear: y (m, n) = x W, operands contiguous: x (m, k), float32; the weights as they are kept; of INT8 and INT4 their
  * scales; y, float32. ops/stored.c says what the forms mean. */
 typedef enum samba_linear_form { /* numbers are part of the file format */
@@ -255,7 +282,9 @@ typedef enum samba_stage_kind {
      * they are: what replicas say to each other is the session's affair. */
     SAMBA_STAGE_EXCHANGE = 6,
     SAMBA_STAGE_LINEAR = 7,
-    SAMBA_STAGE_KIND_COUNT = 8
+    SAMBA_STAGE_FOURIER = 8,
+    SAMBA_STAGE_CTC = 9,
+    SAMBA_STAGE_KIND_COUNT = 10
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
@@ -269,7 +298,8 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; POOL, LINE, LINEAR 0; ATTENTION 4 */
+    /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; ATTENTION 4; others 0 */
+    int32_t rank;
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;
@@ -280,6 +310,8 @@ typedef struct samba_stage {
     samba_attention attention;
     samba_line line;
     samba_linear_stage linear;
+    samba_fourier fourier;
+    samba_ctc ctc;
 } samba_stage;
 typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
 /* Whether the stage reads or writes the memory of an operand: either, both or 0. plan/stage.c */

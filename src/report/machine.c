@@ -3,6 +3,7 @@
  * The roofs of this machine, and the share of them that work reaches. Bandwidth is that of reading (bandwidth.c), since a stage
  * reads more than it writes. The bandwidth of a cache is that of reading a quarter MiB again and again. The best of several times
  * counts: other programs may be at work. */
+#include "base/busy.h"
 #include "base/team.h"
 #include "report/clones.h"
 #include "report/report.h"
@@ -10,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #define CACHE_BYTES (256 << 10)
 
@@ -69,6 +71,7 @@ samba_status samba_machine_measure(samba_context *context, int threads, samba_ma
     *machine = (samba_machine){.threads = threads};
     if (threads < 1 || threads > 4096)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_machine_measure: %d threads, expected 1 to 4096", threads);
+    const samba_busy_mark begin = samba_busy_begin();
     samba_host_memory memory;
     SAMBA_TRY(samba_host_memory_new(context, threads * (int64_t)CACHE_BYTES, threads, &memory));
     machine->cache_bytes_per_second = cache_rate((const uint64_t *)(const void *)memory.data, threads);
@@ -77,6 +80,8 @@ samba_status samba_machine_measure(samba_context *context, int threads, samba_ma
     machine->flops_per_second = samba_measure_fma_peak(threads);
     machine->bf16_flops_per_second = samba_measure_bf16_peak(threads);
     samba_processor_name(machine->processor, sizeof machine->processor);
+    machine->measured_at = (int64_t)time(NULL);
+    machine->others = samba_busy_others(&begin);
     return SAMBA_OK;
 }
 

@@ -73,6 +73,11 @@ static void add_machine(samba_text *out, const samba_report *r)
     add_named(out, "bf16", r->machine->bf16_flops_per_second);
     add_named(out, "memory", r->machine->memory_bytes_per_second);
     add_named(out, "cache", r->machine->cache_bytes_per_second);
+    if (r->machine->measured_at > 0) {
+        add_named(out, "at", (double)r->machine->measured_at);
+        if (r->machine->others >= 0)
+            add_named(out, "others", r->machine->others);
+    }
     samba_text_add(out, ", \"processor\": ");
     samba_report_string(out, r->machine->processor);
     samba_text_add(out, "}");

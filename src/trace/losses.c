@@ -165,9 +165,10 @@ static samba_value smooth(const samba_losses *loss, samba_value input, samba_val
 {
     samba_value away = samba_sub(input, target);
     samba_value most = samba_losses_number(loss, threshold), least = samba_losses_number(loss, -threshold);
-    samba_value kept = samba_detach(samba_clamp(away, least, most));
-    samba_value rest = samba_sub(away, samba_mul_scalar(kept, 0.5)), scaled = samba_mul_scalar(kept, scale);
-    return samba_mul(scaled, rest);
+    samba_value kept = samba_clamp(away, least, most), half = samba_mul_scalar(kept, 0.5);
+    samba_value rest = samba_sub(away, half), scaled = samba_mul_scalar(kept, scale);
+    samba_value each = samba_mul(scaled, rest), grad = samba_grad_output(each), slope = samba_mul(grad, scaled);
+    return samba_custom_gradient(each, grad, 1, &away, &slope);
 }
 
 samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction)
@@ -220,8 +221,8 @@ samba_value samba_kl_div(samba_value input, samba_value target, bool log_target,
     return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), 1 / (double)x.shape[0]), loss.dtype);
 }
 
-/* The logarithms are no less than -100, as torch's. Its gradient, (x - t) / max(x (1 - x), 1e-12), is not that of the parts where
- * they end: it is brought in through a term whose value is 0. */
+/* The logarithms are no less than -100, as torch's. The gradient, (x - t) / max(x (1 - x), 1e-12), is not that of the parts where
+ * they end. */
 samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
 {
     samba_losses loss;
@@ -231,13 +232,14 @@ samba_value samba_binary_cross_entropy(samba_value input, samba_value target, sa
     samba_node x = samba_trace_node(v[0]), t = samba_trace_node(v[1]);
     if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
         return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
-    samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), fixed = samba_detach(v[0]);
-    samba_value rest = samba_sub(one, fixed), yes = samba_maximum(samba_log(fixed), least),
-                no = samba_maximum(samba_log1p(samba_neg(fixed)), least);
-    samba_value of_yes = samba_mul(v[1], yes), of_no = samba_mul(samba_add_scalar(v[1], -1), no), each = samba_sub(of_no, of_yes);
-    samba_value tiny = samba_losses_number(&loss, 1e-12), below = samba_maximum(samba_mul(fixed, rest), tiny);
-    samba_value slope = samba_detach(samba_div(samba_sub(fixed, v[1]), below)), nothing = samba_sub(v[0], fixed);
-    each = samba_add(each, samba_mul(nothing, slope));
+    samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), rest = samba_sub(one, v[0]);
+    samba_value log_yes = samba_log(v[0]), minus = samba_neg(v[0]), log_no = samba_log1p(minus);
+    samba_value yes = samba_maximum(log_yes, least), no = samba_maximum(log_no, least), other = samba_add_scalar(v[1], -1);
+    samba_value of_yes = samba_mul(v[1], yes), of_no = samba_mul(other, no), each = samba_sub(of_no, of_yes);
+    samba_value tiny = samba_losses_number(&loss, 1e-12), area = samba_mul(v[0], rest), below = samba_maximum(area, tiny);
+    samba_value away = samba_sub(v[0], v[1]), slope = samba_div(away, below), apart = samba_sub(no, yes);
+    samba_value grad = samba_grad_output(each), of_input = samba_mul(grad, slope), of_target = samba_mul(grad, apart);
+    each = samba_custom_gradient(each, grad, 2, (samba_value[]){v[0], v[1]}, (samba_value[]){of_input, of_target});
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
 

@@ -261,7 +261,20 @@ refuses "train: inference" 64 "--inference is not an option of train" "$logreg" 
 refuses "train: an option of a measurement" 64 "--run-graph-only is not an option of train: give it to measure-performance" \
     "$logreg" train --run-graph-only
 refuses "train: file and folder" 64 "--pef says which file to write" "$logreg" train --pef x.pef --output-folder out
-does "train without the compiler" "step 10  loss" "$build/examples/train_alone" "$pef"
+digits=("$data/digits-images-idx3-ubyte.gz" "$data/digits-labels-idx1-ubyte.gz")
+does "train without the compiler" "  best" "$build/examples/train_alone" "$pef" "${digits[@]}"
+refuses "train without the compiler: no samples" 1 "usage: train_alone" "$build/examples/train_alone" "$pef"
+refuses "train without the compiler: labels as images" 1 "does not make samples of field 'image'" "$build/examples/train_alone" \
+    "$pef" "${digits[1]}" "${digits[0]}"
+does "train: stop early" "tests were no better than the best" "$logreg" run -p "$pef" --data "$data" --num-epochs 50 --patience 1 \
+    --min-delta 50 --save-best best.safetensors --save last.safetensors
+does "train: the best weights" "test accuracy" "$logreg" run -p "$pef" --data "$data" --inference --load best.safetensors
+does "train: stop early, every so many steps" '"stopped_early": true' "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
+    --patience 1 --min-delta 50 --eval-every 10 --json
+refuses "train: a change without patience" 64 "give that too" "$logreg" run -p "$pef" --min-delta 1
+refuses "train: patience of a test" 64 "--inference only tests" "$logreg" run -p "$pef" --inference --patience 2
+refuses "train: patience of replicas" 64 "the others would not know" "$logreg" run -p "$pef" --data-parallel --patience 2
+refuses "train: the best over the PEF" 1 "is the PEF itself" "$logreg" run -p "$pef" --data "$data" --save-best "$pef"
 
 # ---- images ----
 for model in resnet unet vit; do

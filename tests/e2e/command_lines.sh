@@ -60,6 +60,14 @@ grep -q -- "--checkpoint-dir" out.txt && fail "compile --help has run's --checkp
 "$sambaflow" lm export --help >out.txt 2>err.txt && grep -q -- "--no-tokenizer" out.txt || fail "lm export --help"
 "$sambaflow" --help >out.txt 2>err.txt && grep -q "scale  .*Say how fast" out.txt || fail "--help lists no commands"
 
+for words in "help run" "help lm train" help; do # as --help
+    # shellcheck disable=SC2086
+    "$sambaflow" $words >out.txt 2>err.txt || fail "$words"
+    # shellcheck disable=SC2086
+    "$sambaflow" ${words#help} --help | cmp - out.txt >err.txt || fail "$words is not --help"
+    awk 'length > 79 { exit 1 }' out.txt || fail "$words: a line of more than 79 columns"
+done
+
 # Each command there is: --help, --version, a manual page.
 words() { "$@" --complete '' | cut -f1 | grep -v '^:files$'; }
 count=0
@@ -93,6 +101,7 @@ completes() {
 completes "measure-performance measure-sections machine " "$sambaflow" m
 completes "save serve " "$sambaflow" lm s
 completes "--section-types --section-ids --save --seed " "$sambaflow" run --s
+completes "measure-performance measure-sections machine " "$sambaflow" help m
 completes ":files " "$sambaflow" run m
 completes ":files " "$sambaflow" run m.pef --save x
 completes ":files " "$sambaflow" run m.pef --save=x
@@ -118,8 +127,25 @@ typed "run report" "sambaflow r"
 typed "--no-tokenizer" "sambaflow lm export --no"
 typed "bf16" "logreg compile --precision=b" # bash has "--precision=" already
 typed "" "sambaflow run m.pef --save x"
-command -v zsh >/dev/null && { zsh -n "$source/tools/completion/_sambaflow" 2>err.txt || fail "zsh cannot read it"; }
-command -v fish >/dev/null && { fish -n "$source/tools/completion/sambaflow.fish" 2>err.txt || fail "fish cannot read it"; }
+if command -v zsh >/dev/null; then
+    # What it hands to zsh's own functions. With -o, which is for options, zsh would show no command.
+    offered() { # offered EXPECTED WORD...
+        local expected=$1
+        shift
+        # shellcheck disable=SC2016
+        zsh -f -c '_describe() { [[ $1 = -* ]] && print -- "$1"; print -rl -- "${(@P)2%%:*}"; }; _files() { print :files; }
+            file=$1; shift; words=("$@"); CURRENT=$#; source $file' zsh "$source/tools/completion/_sambaflow" "$@" \
+            >out.txt 2>err.txt
+        [ "$(tr '\n' ' ' <out.txt)" = "$expected" ] || fail "zsh offers '$(cat out.txt)' instead of '$expected': $*"
+    }
+    offered "run report " sambaflow r
+    offered "--section-types --section-ids --save --seed " sambaflow run --s
+    offered ":files " sambaflow run m
+fi
+if command -v fish >/dev/null; then
+    offers=$(fish -c "source '$source/tools/completion/sambaflow.fish'; complete -C 'sambaflow lm tr'" 2>err.txt | cut -f1)
+    [ "$offers" = train ] || fail "fish offers '$offers' instead of train"
+fi
 
 [ "$failures" -eq 0 ] && echo "all as expected, $count commands"
 exit $((failures > 0))

@@ -34,6 +34,7 @@ static bool changes_nothing(const samba_graph *graph, const samba_node *node)
     bool still = same;
     switch (node->op) {
     case SAMBA_OP_detach:
+    case SAMBA_OP_variable:
     case SAMBA_OP_replica_mean:
     case SAMBA_OP_custom_gradient:
     case SAMBA_OP_dropout: return true;

@@ -289,7 +289,8 @@ static void add_outputs(fuzz_maker *m)
         for (int k = 0; k < m->graph->nodes[i].arity; k++)
             used[m->graph->nodes[i].inputs[k]] = 1;
     for (int64_t i = count - 1; i >= 0 && used && named < 12; i--) {
-        if (samba_ops[m->graph->nodes[i].op].class_ == SAMBA_LEAF || (used[i] && !fuzz_chance(m, 6)))
+        if (samba_ops[m->graph->nodes[i].op].class_ == SAMBA_LEAF || (used[i] && !fuzz_chance(m, 6)) ||
+            fuzz_is_of_gradient(m->graph, (samba_ref)i))
             continue;
         char name[24];
         snprintf(name, sizeof name, "y%d", (int)named++);

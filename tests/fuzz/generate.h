@@ -56,6 +56,8 @@ samba_dtype fuzz_float(const fuzz_maker *m);     /* the dtype of most inputs whe
 void fuzz_first(fuzz_maker *m);                  /* the first inputs */
 samba_ref fuzz_input(fuzz_maker *m, samba_dtype dtype);
 samba_ref fuzz_any(fuzz_maker *m);
+/* Whether a node is computed from a grad_output, and so may not be read elsewhere. */
+bool fuzz_is_of_gradient(const samba_graph *graph, samba_ref ref);
 samba_ref fuzz_any_where(fuzz_maker *m, bool (*right)(const samba_node *node));
 bool fuzz_is_floating(const samba_node *node);
 bool fuzz_has_dims(const samba_node *node);

@@ -88,13 +88,36 @@ void fuzz_first(fuzz_maker *m)
         fuzz_input(m, m->dtype);
 }
 
-/* A value there is, the latest more often; inputs are values too. */
-samba_ref fuzz_any(fuzz_maker *m)
+bool fuzz_is_of_gradient(const samba_graph *graph, samba_ref ref)
+{
+    uint8_t *reads = calloc((size_t)ref + 1, 1);
+    for (int64_t i = 0; reads && i <= (int64_t)ref; i++) {
+        const samba_node *node = samba_node_at(graph, (samba_ref)i);
+        reads[i] = node->op == SAMBA_OP_grad_output;
+        for (int k = 0; k < (node->op == SAMBA_OP_custom_gradient ? 1 : node->arity); k++)
+            reads[i] |= reads[node->inputs[k]];
+    }
+    const bool is = reads && reads[ref];
+    free(reads);
+    return is;
+}
+
+static samba_ref any_node(fuzz_maker *m)
 {
     if (m->focus != SAMBA_NONE && fuzz_chance(m, 70))
         return m->focus;
     int64_t count = m->graph->node_count, back = fuzz_chance(m, 60) && count > 6 ? 6 : count;
     return (samba_ref)(count - 1 - fuzz_below(m, back));
+}
+
+/* A value there is, the latest more often; inputs are values too. None that belongs to the gradient of a custom_gradient, which
+ * layers may have. */
+samba_ref fuzz_any(fuzz_maker *m)
+{
+    samba_ref ref = any_node(m);
+    while (fuzz_is_of_gradient(m->graph, ref))
+        ref--;
+    return ref;
 }
 
 samba_ref fuzz_any_where(fuzz_maker *m, bool (*right)(const samba_node *node))

@@ -423,6 +423,27 @@ static samba_ref draw_grid_sample(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, op == SAMBA_OP_grid_sample ? 2 : 3, (samba_ref[]){image, places, dy}, &attrs);
 }
 
+/* A complex line is a real one with a last dim of 2. */
+static samba_ref draw_fft(fuzz_maker *m, samba_op op)
+{
+    const samba_dtype dtype = fuzz_chance(m, 50) ? SAMBA_FLOAT32 : SAMBA_FLOAT64;
+    const int64_t form = fuzz_below(m, 3), length = 1 + fuzz_below(m, 18);
+    const int dims = 1 + (int)fuzz_below(m, 3);
+    const int64_t dim = fuzz_below(m, dims);
+    int64_t shape[4] = {fuzz_below(m, 4), 1 + fuzz_below(m, 3), 1 + fuzz_below(m, 3)};
+    shape[dim] = form == 2 ? length / 2 + 1 : length;
+    shape[dims] = 2;
+    samba_attrs attrs = fuzz_none();
+    fuzz_set_int(op, &attrs, "form", form);
+    fuzz_set_int(op, &attrs, "inverse", fuzz_below(m, 2));
+    fuzz_set_int(op, &attrs, "dim", dim);
+    fuzz_set_int(op, &attrs, "length", length);
+    fuzz_set_real(op, &attrs, "scale", 0.25);
+    fuzz_set_real(op, &attrs, "pairs", form > 0 && fuzz_chance(m, 30) ? 0.5 : 1);
+    samba_ref x = fuzz_fresh(m, "x", dtype, dims + (form != 1), shape);
+    return fuzz_add(m, op, 1, &x, &attrs);
+}
+
 /* An operator that nothing here knows: operands that are there or fit beside the first, small numbers for attributes. */
 static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
 {
@@ -473,6 +494,7 @@ static const struct {
                {"flip", draw_reduce},
                {"attention", draw_attention},
                {"resample2d", draw_resample},
+               {"fft", draw_fft},
                {"grid_sample*", draw_grid_sample}};
 
 static recipe *recipe_of(samba_op op)
@@ -494,7 +516,7 @@ static recipe *recipe_of(samba_op op)
 
 /* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
  * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
- * (test_custom_gradient.c). */
+ * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,
@@ -510,7 +532,8 @@ static samba_ref draw_operator(fuzz_maker *m)
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
     while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention ||
-           op == SAMBA_OP_stored_linear || op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
+           op == SAMBA_OP_stored_linear || op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad ||
+           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 

@@ -206,6 +206,7 @@ SPECIAL = {
     "left_shift": lambda ins, a: torch.bitwise_left_shift(*ins),
     "right_shift": lambda ins, a: torch.bitwise_right_shift(*ins),
     "replica_mean": lambda ins, a: ins[0],
+    "variable": lambda ins, a: ins[0],
     "detach": lambda ins, a: ins[0].detach(),
     "where": lambda ins, a: torch.where(*ins),
     "gelu_tanh": lambda ins, a: F.gelu(ins[0], approximate="tanh"),
@@ -258,6 +259,7 @@ SPECIAL = {
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
+    "fft": lambda ins, a: fourier(ins[0], a),
     "multilabel_margin": lambda ins, a: multilabel_margin(ins[0], ins[1]),
     "attention": attention,
     "attention_lse": lambda ins, a: torch.logsumexp(scores_of(ins, a), -1).nan_to_num(neginf=-torch.inf),
@@ -268,6 +270,25 @@ SPECIAL = {
 def along(call, x, a):
     dim = whole(a, "dim")
     return call(x.flip(dim), dim).flip(dim) if whole(a, "reverse") else call(x, dim)
+
+
+def fourier(x, a):
+    """ops/fourier.c says what forms, scale and pairs mean."""
+    form, inverse, dim, n, scale = whole(a, "form"), whole(a, "inverse"), whole(a, "dim"), whole(a, "length"), real(a, "scale")
+    pairs = torch.full([n // 2 + 1] + [1] * (x.dim() - dim - 1 - (form != 1)), real(a, "pairs"), dtype=x.dtype)
+    pairs[0] = 1
+    if n % 2 == 0:
+        pairs[-1] = 1
+    if form == 0:
+        z = torch.view_as_complex(x.contiguous())
+        y = torch.fft.ifft(z, dim=dim, norm="forward") if inverse else torch.fft.fft(z, dim=dim)
+        return torch.view_as_real(y) * scale
+    if form == 1:
+        y = torch.fft.rfft(x, dim=dim)
+        y = torch.view_as_real((y.conj() if inverse else y).resolve_conj())
+        return y * pairs.unsqueeze(-1) * scale
+    z = torch.view_as_complex(x.contiguous()) * pairs
+    return torch.fft.irfft(z if inverse else z.conj(), n, dim=dim, norm="forward") * scale
 
 
 def multilabel_margin(x, labels):

@@ -260,6 +260,37 @@ def _multilabel_soft_margin(make):
 
 NO_HALVES = dict.fromkeys(HALVES, "torch's kernel has float32 and float64 alone")
 
+
+def _of_logits(logits, *args, **kwargs):
+    return F.ctc_loss(logits.log_softmax(-1), *args, **kwargs)
+
+
+def _ctc(make):
+    """Rows that repeat labels, that have none, that have as many as steps; lengths as tensors and as tuples; targets in one
+    line."""
+
+    def lengths(most, *counts):
+        return torch.tensor([min(most, n) for n in counts])
+
+    for i, (steps, classes, most) in enumerate([(7, 5, 3), (1, 3, 1), (12, 4, 5), (5, 2, 2), (9, 30, 4)]):
+        for reduction in REDUCTIONS:
+            targets = make.index(classes - 1, 4, most) + 1
+            spoken = lengths(steps, steps, steps, max(steps - 2, 1), steps)
+            labels = lengths(most, most // 2, 0, 1, (most + 1) // 2)
+            yield Sample(
+                (make.tensor(steps, 4, classes), targets, spoken, labels), {"reduction": reduction, "zero_infinity": i % 2 == 1},
+                terms=steps * most,
+            )  # fmt: skip
+    blank_last = make.index(4, 2, 3)
+    yield Sample((make.tensor(8, 2, 5), blank_last, (8, 7), (3, 2)), {"blank": 4, "reduction": "sum"}, terms=30)
+    line = make.index(4, 5) + 1
+    yield Sample((make.tensor(9, 3, 5), line, torch.tensor([9, 8, 9]), torch.tensor([2, 0, 3])), {"reduction": "none"}, terms=30)
+    yield Sample((make.tensor(6, 4), make.index(3, 2) + 1, torch.tensor(6), torch.tensor(2)), {"reduction": "none"}, terms=20)
+    repeated = torch.tensor([[2, 2, 2], [1, 1, 2]])  # three of a kind need five steps
+    yield Sample((make.tensor(4, 2, 4), repeated, (4, 4), (3, 3)), {"zero_infinity": True, "reduction": "none"}, terms=20)
+    yield Sample((make.tensor(6, 2, 4, layout="transposed"), repeated, (6, 5), (3, 2)), terms=20)
+
+
 OPERATORS = [
     Operator("mse_loss", F.mse_loss, _weighted()),
     Operator(
@@ -278,6 +309,7 @@ OPERATORS = [
     Operator("cosine_embedding_loss", F.cosine_embedding_loss, _cosine_embedding),
     Operator("triplet_margin_loss", F.triplet_margin_loss, _triplet),
     Operator("cross_entropy", F.cross_entropy, _cross_entropy),
+    Operator("ctc_loss", _of_logits, _ctc, dtypes=(torch.float32, torch.float64)),
     Operator("nll_loss", F.nll_loss, _classes(False, True)),
     Operator("multi_margin_loss", F.multi_margin_loss, _multi_margin, without=NO_HALVES),
     Operator("multilabel_margin_loss", F.multilabel_margin_loss, _multilabel_margin, without=NO_HALVES),

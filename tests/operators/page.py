@@ -90,7 +90,13 @@ def peer_of(row):
     for holder, prefix in ((F, "F."), (torch, "torch."), (torch.linalg, "torch.linalg."), (torch.Tensor, "Tensor.")):
         if getattr(holder, name, None) is row.call and name:
             return prefix + name
-    for holder, prefix in ((torch, "torch."), (F, "F."), (torch.linalg, "torch.linalg."), (torch.Tensor, "Tensor.")):
+    for holder, prefix in (
+        (torch.fft, "torch.fft."),
+        (torch, "torch."),
+        (F, "F."),
+        (torch.linalg, "torch.linalg."),
+        (torch.Tensor, "Tensor."),
+    ):
         if hasattr(holder, row.name):
             return prefix + row.name
     return "torch"

@@ -114,6 +114,24 @@ def _of_all(make):
         yield Sample((torch.tensor([1, math.nan, math.inf, math.nan], dtype=make.dtype),), gradient=False)
 
 
+def _histograms(make):
+    for shape in [(7,), (0,), (3, 5), (600,)]:
+        yield Sample((make.tensor(*shape),), {"bins": 6, "min": -2, "max": 2})
+        yield Sample((make.tensor(*shape),), {"bins": 1})
+    yield Sample((make.tensor(40),), {})
+    yield Sample((torch.full((5,), 2.0, dtype=make.dtype),), {"bins": 4})
+    yield Sample((torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, float("nan")], dtype=make.dtype),), {"bins": 2, "min": 0, "max": 1})
+    yield Sample((make.tensor(4, 9, layout="transposed"),), {"bins": 5, "min": -3, "max": 3})
+
+
+def _counts(make):
+    for size in (0, 1, 7, 300):
+        x = make.tensor(size, low=0, high=9)
+        yield Sample((x,), {"minlength": 10})
+        yield Sample((x,), {"minlength": 13, "weights": torch.linspace(-1, 1, size, dtype=torch.float64)})
+        yield Sample((x,), {"minlength": 10, "weights": torch.arange(size, dtype=torch.float32)})
+
+
 OPERATORS = [
     Operator("sum", torch.sum, _over(), dtypes=ALL),
     Operator("mean", torch.mean, _over()),
@@ -167,4 +185,6 @@ OPERATORS = [
         dtypes=(*FLOATS, *INTEGERS),
         truth=lambda x, *args, **options: torch.logsumexp(x.double(), *args, **options),
     ),
+    Operator("histc", torch.histc, _histograms, dtypes=(torch.float32, torch.float64), gradient=False, exact=True),
+    Operator("bincount", torch.bincount, _counts, dtypes=INTEGERS, gradient=False),
 ]

@@ -508,6 +508,26 @@ static inline void make_zoo_linear(samba_plan *plan)
     operand(stage, y, SAMBA_FLOAT32, 0, 0);
 }
 
+/* Six frequencies of two lines from real ones of ten, and the loss of three rows with at most two labels. */
+static inline void make_zoo_fourier(samba_plan *plan)
+{
+    int32_t x = plan_buffer(plan, 20 * 4), y = plan_buffer(plan, 24 * 4), log_probs = plan_buffer(plan, 60 * 4),
+            targets = plan_buffer(plan, 6 * 8), steps = plan_buffer(plan, 3 * 8), labels = plan_buffer(plan, 3 * 8),
+            dy = plan_buffer(plan, 3 * 4), dx = plan_buffer(plan, 60 * 4);
+    samba_stage *stage = plan_stage(plan, SAMBA_STAGE_FOURIER, "fft", 0, NULL);
+    stage->fourier = (samba_fourier){SAMBA_FOURIER_FROM_REAL, 0, 2, 10, 1, 0.5, 1};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, y, SAMBA_FLOAT32, 0, 0);
+    stage = plan_stage(plan, SAMBA_STAGE_CTC, "ctc_loss_grad", 0, NULL);
+    stage->ctc = (samba_ctc){1, 1, 5, 3, 4, 2, 0};
+    operand(stage, log_probs, SAMBA_FLOAT32, 0, 0);
+    operand(stage, targets, SAMBA_INT64, 0, 0);
+    operand(stage, steps, SAMBA_INT64, 0, 0);
+    operand(stage, labels, SAMBA_INT64, 0, 0);
+    operand(stage, dy, SAMBA_FLOAT32, 0, 0);
+    operand(stage, dx, SAMBA_FLOAT32, 0, 0);
+}
+
 static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
@@ -533,6 +553,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
     make_zoo_attention(plan);
     make_zoo_lines(plan);
     make_zoo_linear(plan);
+    make_zoo_fourier(plan);
     assert_int_equal(samba_plan_own_graph(plan), SAMBA_OK);
 }
 

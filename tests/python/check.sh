@@ -10,7 +10,7 @@ tools/install-packages.sh python >&2
 packages="torch==2.13.0 numpy transformers pytest pyyaml mypy mpi4py cffi tqdm meson-python meson ninja"
 packages="$packages peft gguf pydantic safetensors"
 packages="$packages onnx==1.23.2 onnxruntime onnxscript scikit-learn skl2onnx sentencepiece" # onnx_refused.txt is of this onnx
-packages="$packages h5py openai pyarrow"
+packages="$packages h5py openai pyarrow pytest-xdist"
 if [ "$(cat "$env/ready" 2>/dev/null)" != "$packages" ]; then
     echo "sambaflow: making $env with $packages" >&2
     [ -e "$env/bin/pip" ] || python3 -m venv "$env"

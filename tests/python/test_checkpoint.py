@@ -9,6 +9,7 @@ import random
 import numpy
 import pytest
 import torch
+import torch.optim.lr_scheduler as rates
 import transformers as hf
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -309,23 +310,44 @@ def test_without_torch(pef, tmp_path):
         samba.session.load_checkpoint(tmp_path / "deep" / "points")
 
 
-def test_a_scheduler_goes_on(pef, tmp_path):
-    """As docs/python-more.md says: torch's read the rates of their optimizer."""
+SCHEDULERS = {
+    "cosine": lambda o: rates.CosineAnnealingLR(o, 10),
+    "milestones": lambda o: rates.MultiStepLR(o, [2, 5, 6], 0.5),
+    "one cycle": lambda o: rates.OneCycleLR(o, 0.5, total_steps=12),
+    "plateau": lambda o: rates.ReduceLROnPlateau(o, patience=0, factor=0.5),
+    "in turn": lambda o: rates.SequentialLR(o, [rates.LinearLR(o), rates.ExponentialLR(o, 0.8)], [3]),
+    "function": lambda o: rates.LambdaLR(o, lambda step: 1 / (1 + step)),
+    "chained": lambda o: rates.ChainedScheduler([rates.ConstantLR(o), rates.StepLR(o, 3)]),
+}
+
+
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_a_scheduler_goes_on(pef, tmp_path, kind):
+    """A checkpoint has the scheduler's state and the rates of its optimizer."""
 
     def made():
-        optim = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
-        return optim, torch.optim.lr_scheduler.CosineAnnealingLR(optim, 10)
+        groups = [{"params": [torch.nn.Parameter(torch.ones(1))], "lr": lr} for lr in (0.1, 0.02)]
+        optim = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+        return optim, SCHEDULERS[kind](optim)
+
+    def step(optim, scheduler, i):
+        optim.step()
+        scheduler.step(*[[3.0, 2.0, 2.5, 2.6, 1.0, 4.0, 4.0, 4.0, 4.0][i]][: kind == "plateau"])
 
     load(pef, 0)
     (optim, scheduler), (fresh_optim, fresh) = made(), made()
-    for _ in range(4):
-        optim.step()
-        scheduler.step()
-    samba.session.save_checkpoint(tmp_path, 4, state=scheduler.state_dict())
-    fresh.load_state_dict(samba.session.load_checkpoint(tmp_path).state)
-    for group, lr in zip(fresh_optim.param_groups, fresh.get_last_lr()):
-        group["lr"] = lr
-    for _ in range(5):
-        for x in (optim, scheduler, fresh_optim, fresh):
-            x.step()
+    for i in range(4):
+        step(optim, scheduler, i)
+    samba.session.save_checkpoint(tmp_path, 4, schedulers=scheduler)
+    assert samba.session.load_checkpoint(tmp_path, schedulers=[fresh]).state is None
+    for i in range(4, 9):
+        assert [[g["lr"], g["momentum"]] for g in fresh_optim.param_groups] == [
+            [g["lr"], g["momentum"]] for g in optim.param_groups
+        ]
+        step(optim, scheduler, i)
+        step(fresh_optim, fresh, i)
         assert fresh.get_last_lr() == scheduler.get_last_lr()
+    with pytest.raises(errors.ArgumentError, match="was saved with 1 schedulers and 0 are given"):
+        samba.session.load_checkpoint(tmp_path)
+    with pytest.raises(TypeError, match="schedulers: 3 is no scheduler of torch.optim.lr_scheduler"):
+        samba.session.save_checkpoint(tmp_path, 5, schedulers=[3])

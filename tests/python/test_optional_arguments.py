@@ -539,23 +539,29 @@ def _save(w, **given):
     return seen(w.files())
 
 
+LOADER = W(lambda w: SambaLoader([T], ["x"]))
+SCHEDULER = W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2))
+
+
 @call(
     "save_checkpoint",
     samba.SambaSession.save_checkpoint,
-    loaders=[W(lambda w: SambaLoader([T], ["x"])), 3],
+    loaders=[LOADER, 3],
     state=[{"a": 1}, len],
     keep=[1, -1],
     shard_size=[20, -1],
+    schedulers=[SCHEDULER, 3],
 )
 def _save_checkpoint(w, **given):
     w.traced()
     folder = os.path.join(w.folder, "points")
     for step in range(4):
         w.session.save_checkpoint(folder, step, **given)
-    return seen(w.files()) + seen(w.session.load_checkpoint(folder, given.get("loaders", ())).state)
+    along = {name: given.get(name, ()) for name in ("loaders", "schedulers")}
+    return seen(w.files()) + seen(w.session.load_checkpoint(folder, **along).state)
 
 
-@call("load_checkpoint", samba.SambaSession.load_checkpoint, loaders=[W(lambda w: SambaLoader([T], ["x"]))])
+@call("load_checkpoint", samba.SambaSession.load_checkpoint, loaders=[LOADER], schedulers=[SCHEDULER])
 def _load_checkpoint(w, **given):
     w.traced()
     w.session.save_checkpoint(w.folder + "/points", 1)

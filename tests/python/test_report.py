@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ import torch
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow import report, runtime
+from sambaflow.samba.graph import FwdGraph
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'\\u003c\u2028é"
 
@@ -84,6 +86,7 @@ def test_plan_alone(traced):
         assert section["flops"] == sum(s["flops"] for s in stages) and section["bytes"] == sum(s["bytes"] for s in stages)
         assert section["roof"] == pytest.approx(sum(s["roof"] for s in stages), rel=1e-4) and "seconds" not in section
     roof = numbers["machine"]
+    assert abs(roof["at"] - time.time()) < 86400 and 0 <= roof["others"] <= 1
     for stage in numbers["stages"]:
         least = max(stage["flops"] / roof["flops"], stage["bytes"] / roof["memory"])
         assert stage["roof"] == pytest.approx(least, rel=1e-4)
@@ -219,3 +222,51 @@ def test_in_a_browser(traced, tmp_path):
     assert body.count("<circle") == sum(s["flops"] > 0 and s["bytes"] > 0 for s in numbers["stages"])
     assert "<img" not in body and "onerror=alert(1)&gt;" in body
     assert f"at stage {numbers['live']['peak']}</text>" in body
+
+
+def test_slowest_and_over_in_a_browser(traced, tmp_path, monkeypatch):
+    """The three slowest stages stand first; a share above 100 % is marked and explained; cards stand in even rows."""
+    inputs, outputs, _ = traced
+    monkeypatch.setenv("ENABLE_RUNTIME_PERF", "DETAILED")
+    samba.session.start_runtime_profile(timer_enabled=False)
+    samba.session.run(inputs, outputs)
+    samba.session.end_runtime_profile(tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    numbers = Page(page).numbers
+    slowest = sorted((s["seconds"] for s in numbers["stages"]), reverse=True)[:3]
+    page = re.sub(r'"share": [\d.e-]+', '"share": 1.25', page)  # all of them
+    look = """<script>
+    const seen = [...document.querySelectorAll("#slowest tbody tr")].map(tr => tr.children[0].firstChild.textContent);
+    const told = document.createElement("pre");
+    told.id = "found";
+    told.textContent = seen.join(" ") + "\\n" + document.getElementById("facts").style.gridTemplateColumns + "\\n"
+      + document.getElementById("facts").children.length;
+    document.body.prepend(told);
+    </script></body>"""
+    shown = browse(page.replace("</body>", look), tmp_path)
+    places, columns, cards = re.search(r'<pre id="found">([^<]*)</pre>', shown).group(1).split("\n")
+    assert [numbers["stages"][int(place)]["seconds"] for place in places.split()] == slowest
+    columns, cards = int(re.search(r"repeat\((\d+)", columns).group(1)), int(cards)
+    rows = -(-cards // columns)
+    assert columns * rows - cards < rows  # rows differ by one card at most, or the last lacks as few as there are rows
+    assert shown.count("<sup ") >= 3 + len(numbers["stages"]) and shown.count("* More than 100 %") == 2
+
+
+def test_a_timeline_for_each_graph(tmp_path):
+    """Two graphs in one PEF: each has a timeline of its own, with its own sections."""
+    net = torch.nn.Linear(6, 4)
+    answer = samba.from_torch_model_(net)
+    x = samba.randn(3, 6, name="x")
+    other = samba.from_torch_model_(torch.nn.Sequential(net, torch.nn.Tanh()))
+    for graph in (FwdGraph(answer, (x,), "plain"), FwdGraph(other, (x,), "bounded")):
+        samba.session.add_graph(graph)
+    pef = samba.session.compile_multigraph("several", output_folder=str(tmp_path), pef_name="several")
+    samba.session.init_multigraph_runtime(pef)
+    page = samba.session.report().html
+    graphs = Page(page).numbers["graphs"]
+    assert [graph["name"] for graph in graphs] == ["plain", "bounded"]
+    shown = browse(page, tmp_path)
+    body = shown[: shown.index('<script id="numbers"')]
+    for place, graph in zip(("timeline", "timeline1"), graphs):
+        drawn = body.index(f'id="{place}"')
+        assert f"<h3>{graph['name']}" in body[:drawn] and "<rect" in body[drawn:]

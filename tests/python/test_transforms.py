@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch makes of functions, conversions of modules inside forward, and nn.init there: traced as torch means them, or refused
-in the library's words with the module and the line."""
+in the library's words with the module and the line. Derivatives have tests of their own (test_derivatives.py)."""
 
 import pytest
 import torch
@@ -10,13 +10,6 @@ from torch._higher_order_ops.associative_scan import associative_scan
 from torch.nn.attention.flex_attention import flex_attention
 
 import sambaflow.samba as samba
-
-fad = torch.autograd.forward_ad
-
-
-def dual(m, x):
-    with fad.dual_level():
-        return fad.unpack_dual(m.a(fad.make_dual(x, torch.ones_like(x))).sin()).tangent
 
 
 def looped(m, x):
@@ -30,17 +23,6 @@ def flexible(m, x):
 
 
 REFUSED = {
-    "jvp": (
-        lambda m, x: torch.func.jvp(lambda a: m.a(a).sin(), (x,), (torch.ones_like(x),))[1],
-        "torch.func.jvp, jacfwd, linearize and forward-mode",
-    ),
-    "jacfwd": (lambda m, x: torch.func.jacfwd(lambda a: m.a(a).sin())(x), "torch.func.jvp, jacfwd"),
-    "linearize": (lambda m, x: torch.func.linearize(lambda a: m.a(a).sin(), x)[1](x), "torch.func.jvp, jacfwd"),
-    "hessian": (lambda m, x: torch.func.hessian(lambda a: m.a(a).sin().sum())(x), "torch.func.jvp, jacfwd"),
-    "dual numbers": (dual, "torch.func.jvp, jacfwd"),
-    "grad": (lambda m, x: torch.func.grad(lambda a: m.a(a).sin().sum())(x), "torch.func.grad, vjp, jacrev"),
-    "vjp": (lambda m, x: torch.func.vjp(lambda a: m.a(a).sin(), x)[1](torch.ones(2, 4))[0], "torch.func.grad, vjp, jacrev"),
-    "jacrev": (lambda m, x: torch.func.jacrev(lambda a: m.a(a).sin())(x), "torch.func.grad, vjp, jacrev"),
     "functionalize": (
         lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x),
         "functionalize, while the model is traced: call the function itself",

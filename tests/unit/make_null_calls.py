@@ -37,6 +37,13 @@ GIVEN = {
     "const samba_tokenizer *": "tokenizer",
     "samba_token_encoder *": "encoder",
     "samba_token_stream *": "stream",
+    "samba_source *": "source",
+    "const samba_source *": "source",
+    "samba_source *const *": "&source",
+    "samba_loader *": "loader",
+    "const samba_loader *": "loader",
+    "samba_metric *": "metric",
+    "const samba_metric *": "metric",
     "samba_tensor *const *": "&tensor_",
     "const samba_value *": "values",
     "samba_value *": "values",
@@ -99,7 +106,7 @@ def is_pointer(kind):
 
 # A place for the result, and what a call is about: where one of these is NULL a call that can say so says ARGUMENT.
 def must_refuse(result, kind, name):
-    about = re.match(r"(const )?samba_(session|function|multigraph|tensor|graph|checkpoint|reading|lm) \*$", kind)
+    about = re.match(r"(const )?samba_(session|function|multigraph|tensor|graph|checkpoint|reading|lm|source|loader|metric) \*$", kind)
     place = re.match(r"samba_\w+ \*\*$|samba_\w+_info \*$", kind)
     return result == "samba_status" and bool(about or place)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Values whose gradient the model says itself: the gradients that samba_graph_gradient and a compiled program give, against the
- * same formulas in C, where they are not the derivative of the value; what the text form keeps;
- * and what is refused, whoever wrote the graph. */
+ * same formulas in C, where they are not the derivative of the value; what the text form keeps; gradients inside the graph, and of
+ * those gradients; and what is refused, whoever wrote the graph. */
 #include "traced.h"
 #include <sambaflow/function.h>
 
@@ -112,6 +112,64 @@ TEST(values_and_gradients)
     }
 }
 
+/* ---- gradients inside the graph ---- */
+
+/* tanh(v) y with v a variable of x: its first and second derivatives, and by what it does not depend on. */
+TEST(gradients_inside)
+{
+    for (int reference = 0; reference < 2; reference++) {
+        samba_tensor *results[5];
+        samba_value first, second[2], none_there;
+        bool depends[2] = {false, false};
+        trace("x float64[4] y float64[4]");
+        samba_value x = in("x"), y = in("y"), v = samba_variable(x), other = samba_variable(x);
+        samba_value z = samba_mul(samba_tanh(v), y), of_x;
+        samba_gradients(1, &z, NULL, 1, &v, &first, NULL);
+        samba_gradients(1, &z, NULL, 1, &x, &of_x, NULL);
+        samba_gradients(1, &first, &x, 2, (samba_value[]){v, y}, second, depends);
+        assert_true(depends[0] && depends[1]);
+        samba_gradients(1, &z, NULL, 1, &other, &none_there, depends);
+        assert_false(depends[0]);
+        samba_value all[5] = {first, of_x, second[0], second[1], none_there};
+        for (int i = 0; i < 5; i++)
+            samba_output(traced, (char[]){(char)('a' + i), 0}, all[i]);
+        need(samba_graph_status(traced));
+        need(samba_graph_verify(traced));
+        run_function(traced, reference, 5, results);
+        for (int i = 0; i < N; i++) {
+            double t = tanh(X[i]), slope = 1 - t * t;
+            const double wanted[5] = {slope * Y[i], slope * Y[i], -2 * t * slope * Y[i] * X[i], slope * X[i], 0};
+            for (int k = 0; k < 5; k++)
+                assert_true(fabs(((const double *)samba_tensor_data(results[k]))[i] - wanted[k]) < 1e-12);
+        }
+        free_each_tensor(5, results);
+        untrace();
+    }
+}
+
+static samba_value gradient_of(samba_value y, const samba_value *start, samba_value x)
+{
+    samba_value found;
+    samba_gradients(1, &y, start, 1, &x, &found, NULL);
+    return found;
+}
+
+/* The gradient of exp(x), with its backward by its own result: its second derivative goes through the value again. */
+TEST(custom_gradients_in_their_turn)
+{
+    samba_tensor *result;
+    trace("x float64[4] y float64[4]");
+    samba_value x = in("x"), e = samba_exp(x), value = samba_detach(e), grad = samba_grad_output(value);
+    samba_value slope = samba_mul(grad, value), y = samba_custom_gradient(value, grad, 1, &x, &slope);
+    samba_value first = gradient_of(samba_mul(y, in("y")), NULL, x), second = gradient_of(first, NULL, x);
+    samba_output(traced, "both", samba_add(first, samba_mul_scalar(second, 2)));
+    run_function(traced, true, 1, &result);
+    for (int i = 0; i < N; i++)
+        assert_true(fabs(((const double *)samba_tensor_data(result))[i] - 3 * exp(X[i]) * Y[i]) < 1e-11);
+    samba_tensor_free(result);
+    untrace();
+}
+
 /* ---- what is refused ---- */
 
 TEST(refusals)
@@ -153,7 +211,12 @@ TEST(refusals)
     wrong_as(SAMBA_ERROR_ARGUMENT, samba_custom_gradient(in("x"), samba_grad_output(in("x")), 0, NULL, NULL),
              "expected 1 to 511 inputs and as many gradients, given 0 and NULL");
     wrong_as(SAMBA_ERROR_DTYPE, samba_grad_output(in("i")), "grad_output");
+    wrong_as(SAMBA_ERROR_DTYPE, samba_variable(in("i")), "variable");
+    wrong_as(SAMBA_ERROR_DTYPE, gradient_of(in("x"), NULL, in("i")), "gradients");
+    samba_value start = samba_sum(in("x"), 0, NULL, false);
+    wrong_as(SAMBA_ERROR_SHAPE, gradient_of(in("x"), &start, in("x")), "output 0 starts from a gradient of its dtype and shape");
+    samba_gradients(0, NULL, NULL, 1, &start, &start, NULL); /* of no graph */
     untrace();
 }
 
-TEST_MAIN(values_and_gradients, refusals)
+TEST_MAIN(values_and_gradients, gradients_inside, custom_gradients_in_their_turn, refusals)

@@ -205,9 +205,9 @@ TEST(test_gradient_of_gradient)
 {
     samba_graph *graph;
     need(samba_graph_new(context, "second", &graph));
-    samba_node node = {.op = SAMBA_OP_conv2d_weight_grad};
+    samba_node node = {.op = SAMBA_OP_grid_sample_grid_grad};
     samba_vjp vjp = {.graph = graph, .node = &node};
-    refuse(samba_ops[node.op].vjp(&vjp), SAMBA_ERROR_UNSUPPORTED, "conv2d_weight_grad");
+    refuse(samba_ops[node.op].vjp(&vjp), SAMBA_ERROR_UNSUPPORTED, "grid_sample_grid_grad");
     samba_graph_free(graph);
 }
 

@@ -24,6 +24,9 @@ static samba_token_encoder *encoder;
 static samba_token_stream *stream;
 static samba_tensor_list *tensors;
 static samba_reading *reading;
+static samba_source *source;
+static samba_loader *loader;
+static samba_metric *metric;
 static samba_value value, values[8];
 static int64_t sizes[16] = {2, 2, 2, 2, 2, 2, 2, 2};
 static int numbers[16] = {0, 1};
@@ -122,6 +125,10 @@ static int setup(void **unused)
     need(samba_function_new(context, graph, NULL, &function));
     need(samba_multigraph_new(context, &multigraph));
     need(samba_reading_new(context, 1, 1 << 20, &reading));
+    need(samba_source_tensors(context, 1, &tensor_, &source));
+    need(samba_loader_new(context, source, NULL, &loader));
+    const samba_metric_options accuracy = samba_metric_defaults(SAMBA_METRIC_ACCURACY);
+    need(samba_metric_new(context, &accuracy, &metric));
     need(open_lm());
     need(samba_generator_new(lm, NULL, &generator));
     value = samba_input(graph, "x");
@@ -135,6 +142,9 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     samba_reading_free(reading);
+    samba_metric_free(metric);
+    samba_loader_free(loader);
+    samba_source_free(source);
     samba_multigraph_free(multigraph);
     samba_function_free(function);
     samba_graph_free(graph);

@@ -114,8 +114,6 @@ static void no_gradient_of(const char *text, const char *words)
 
 TEST(gradients_that_are_refused)
 {
-    no_gradient_of("avg_pool2d_grad kernel=[2,2] stride=[2,2] shape=[1,4,4] (float64[1,2,2])", "avg_pool2d_grad");
-    no_gradient_of("attention_lse scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])", "compose");
     no_gradient_of("cache_attention slots=3 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4]) (int64[1])",
                    "scaled_dot_product_attention over whole sequences");
     no_gradient_of("stored_linear (float32[2,3]) (float32[4,3])", "train with linear over weights that are widened");

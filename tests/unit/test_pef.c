@@ -117,7 +117,7 @@ TEST(test_headers)
         seal(f.bytes, f.size);                                                                                                   \
         refuse_file(&f, f.bytes, f.size, part);                                                                                  \
     } while (0)
-    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 7 and \"test.pef\" is version 2: compile");
+    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 8 and \"test.pef\" is version 2: compile");
     TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
@@ -209,7 +209,7 @@ TEST(test_wrong_training)
     WRONG(p->stages[3].operators[1].location = p->location_count, "location 2 is none of");
     WRONG(p->stages[3].operators[1].location = -1, "location -1");
     WRONG(p->location_count = 0, "and 0 locations");
-    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 8");
+    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 10");
     WRONG(p->stages[1].rank = 0, "rank 1 or more");
     WRONG(p->stages[1].domain[0] = -1, "domain is negative");
     WRONG(p->stages[1].domain[0] = (int64_t)1 << 48, "domain has more than");
@@ -365,6 +365,34 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[13].linear.form = SAMBA_LINEAR_BFLOAT16, "operands of form 1 are of other dtypes");
     WRONG(p->stages[12].operands[2].dtype = SAMBA_BFLOAT16, "operands of form 3 are of other dtypes");
     WRONG(p->stages[12].operands[3].dtype = SAMBA_INT32, "operands of form 3 are of other dtypes");
+    WRONG(p->stages[14].fourier.form = 3, "a transform of form 3 of 2 x 10 x 1 is impossible");
+    WRONG(p->stages[14].fourier.form = -1, "is impossible");
+    WRONG(p->stages[14].fourier.inverse = 2, "is impossible");
+    WRONG(p->stages[14].fourier.size = 0, "is impossible");
+    WRONG(p->stages[14].fourier.size = INT64_MAX, "is impossible");
+    WRONG(p->stages[14].fourier.outer = -1, "is impossible");
+    WRONG(p->stages[14].fourier.inner = INT64_MAX / 4, "is impossible");
+    WRONG(p->stages[14].fourier.scale = NAN, "is impossible");
+    WRONG(p->stages[14].fourier.pairs = INFINITY, "is impossible");
+    WRONG(p->stages[14].fourier.size = 12, "operand 0: 24 elements at 0 do not fit");
+    WRONG(p->stages[14].fourier.form = SAMBA_FOURIER_COMPLEX, "operand 0: 40 elements at 0 do not fit");
+    WRONG(p->stages[14].fourier.inner = 2, "operand 0: 40 elements at 0 do not fit");
+    WRONG(p->stages[14].operands[1].offset = 1, "operand 1: 24 elements at 1 do not fit");
+    WRONG(p->stages[14].operands[1].buffer = p->stages[14].operands[0].buffer, "do not fit");
+    WRONG(p->stages[14].operand_count = 1, "1 operands and not 2");
+    WRONG(p->stages[14].operands[1].dtype = SAMBA_INT32, "a transform takes float32 or float64, and gives the same");
+    WRONG(p->stages[15].ctc.gradient = 2, "a loss of 5 x 3 x 4, with 2 labels and blank 0, is impossible");
+    WRONG(p->stages[15].ctc.zero_infinity = -1, "is impossible");
+    WRONG(p->stages[15].ctc.blank = 4, "is impossible");
+    WRONG(p->stages[15].ctc.blank = -1, "is impossible");
+    WRONG(p->stages[15].ctc.steps = -1, "is impossible");
+    WRONG(p->stages[15].ctc.most = INT64_MAX, "is impossible");
+    WRONG(p->stages[15].ctc.batch = INT64_MAX, "is impossible");
+    WRONG(p->stages[15].ctc.steps = 6, "operand 0: 72 elements at 0 do not fit");
+    WRONG(p->stages[15].ctc.most = 3, "operand 1: 9 elements at 0 do not fit");
+    WRONG(p->stages[15].ctc.gradient = 0, "6 operands and not 5");
+    WRONG(p->stages[15].operands[1].dtype = SAMBA_INT32, "a ctc loss takes float32 or float64, and int64 labels and lengths");
+    WRONG(p->stages[15].operands[5].buffer = p->stages[15].operands[0].buffer, "operand 5, which it writes, lies over operand 0");
     WRONG(p->constants[0].blob = p->constants[1].blob, "constant 0: 100 bytes");
     WRONG(p->constants[1].blob = 2, "constant 1: its bytes are blob 2 of 2");
     WRONG(p->constants[1].blob = -1, "constant 1: its bytes are blob -1 of 2");

@@ -7,6 +7,7 @@
 #include "failing_allocator.h"
 #include "report/report.h"
 #include <jansson.h>
+#include <unistd.h>
 
 static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
 
@@ -41,6 +42,7 @@ TEST(test_roofs)
     need(samba_machine_measure(context, 1, &here));
     assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 &&
                 here.cache_bytes_per_second > 1e7);
+    assert_true(here.measured_at > 1700000000 && here.others <= 1 && here.others >= (access("/proc/stat", R_OK) ? -1 : 0));
 }
 
 TEST(test_reading)

@@ -10,7 +10,7 @@
 import torch as _torch
 
 from sambaflow.errors import HostFallbackWarning, NoEffectWarning
-from sambaflow.samba import _state, eager, lazy_param, optim, rules, same_value
+from sambaflow.samba import _state, eager, lazy_param, optim, rules, same_value, tracebacks
 from sambaflow.samba.convert import (
     from_named_dict,
     from_torch,
@@ -24,10 +24,12 @@ from sambaflow.samba.onnx_module import OnnxModule, from_onnx_model
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 
+tracebacks.install()
 session = SambaSession()
 _state.session, _state.new_session = session, SambaSession
 
 from sambaflow.samba import nn, utils
+from sambaflow.samba.training import fit
 from sambaflow.samba.utils import set_seed
 
 

@@ -23,6 +23,7 @@ from sambaflow.samba.sambatensor import from_dlpack as from_dlpack
 from sambaflow.samba.sambatensor import from_numpy as from_numpy
 from sambaflow.samba.sambatensor import from_torch_tensor as from_torch_tensor
 from sambaflow.samba.sambatensor import to_torch as to_torch
+from sambaflow.samba.training import fit as fit
 from sambaflow.samba.utils import set_seed as set_seed
 
 session: SambaSession

@@ -22,7 +22,7 @@ import torch
 
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
-from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, make_wrapper
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook and register_post_accumulate_grad_hook
 
@@ -41,9 +41,7 @@ def from_torch_model_(model):
                     continue
                 if id(tensor) not in made:
                     fresh = (
-                        SambaParameter(tensor, tensor.requires_grad, name)
-                        if kind is part._parameters
-                        else from_torch_tensor(tensor, name)
+                        SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else _buffer(tensor, name)
                     )
                     made[id(tensor)] = (fresh, tensor)
                     fresh._keeps_name = kind is part._buffers
@@ -52,6 +50,11 @@ def from_torch_model_(model):
                             setattr(fresh, hooks, getattr(tensor, hooks))
                 kind[key] = made[id(tensor)][0]
     return model
+
+
+def _buffer(tensor, name):
+    """Of a model, whose buffers may be complex, as inputs may not."""
+    return make_wrapper(SambaTensor, tensor, None, None, name) if tensor.is_complex() else from_torch_tensor(tensor, name)
 
 
 def from_torch_model(model):

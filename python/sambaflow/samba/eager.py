@@ -24,10 +24,11 @@ import torch
 from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
-from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
+from sambaflow.samba import _state, pairs, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.calls import as_rule, mismatch, plain
-from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
-from sambaflow.samba.trace import _TORCH_DTYPES, RULES, Tracer, dtype_number
+from sambaflow.samba.pairs import REALS, complex_of, pair_of
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, make_wrapper, run_on_held
+from sambaflow.samba.trace import _TORCH_DTYPES, COMPLEX, RULES, Tracer, dtype_number
 from sambaflow.words import isa_of
 
 MOST_PROGRAMS = 512
@@ -35,6 +36,7 @@ MOST_BYTES = 1 << 30  # of memory that programs hold together; the latest may be
 
 _CPU = torch.device("cpu")
 _DTYPES = frozenset(_TORCH_DTYPES)
+_ALL_DTYPES = _DTYPES | frozenset(REALS)  # complex ones go in and come out as pairs: pairs.py
 _no_functions = torch._C.DisableTorchFunctionSubclass
 _grad_enabled = torch.is_grad_enabled
 _default_dtype = torch.get_default_dtype
@@ -47,7 +49,7 @@ _TORCHS = frozenset(
     """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze
     squeeze select narrow __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int
     long short bool contiguous clone detach alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones
-    new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout gumbel_softmax ctc_loss
+    new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout gumbel_softmax
     masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal
     multinomial randperm poisson binomial _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
     as_strided stride storage_offset is_contiguous requires_grad_
@@ -94,6 +96,7 @@ def _in_place(name):
 
 
 _library = {}  # torch function or ATen operator -> (its rule, whether its numbers are inputs)
+_complex_library = {}  # the same of complex tensors
 
 
 def _read_rules():
@@ -102,6 +105,9 @@ def _read_rules():
         windows = function is torch.nn.functional.unfold  # has the name of a view of a tensor
         if (name not in _TORCHS or windows) and not _in_place(name) and not hasattr(rule, "asks_values"):
             _library[function] = (rule, name in _OF_NUMBERS)
+    for function, rule in COMPLEX.items():
+        if function.__name__ not in _TORCHS and not _in_place(function.__name__):
+            _complex_library[function] = (rule, False)
 
 
 # ---- programs ----
@@ -149,6 +155,10 @@ class _Recorder(Tracer):
         """What the rule gets for an argument."""
         if isinstance(x, torch.Tensor):
             plain = x._held if isinstance(x, SambaTensor) else x
+            if plain.dtype.is_complex:
+                shape, dtype = (*plain.shape, 2), REALS[plain.dtype]
+                self.traced.append(complex_of(self, from_value(self.declare(name, dtype, shape), shape, dtype, self.id)))
+                return self.traced[-1]
             value = self.declare(name, plain.dtype, plain.shape)
             self.traced.append(from_value(value, plain.shape, plain.dtype, self.id))
             return self.traced[-1]
@@ -185,6 +195,7 @@ class _Program:
         self.context, self.graph = context, graph
         self.inputs, self.outputs = inputs, outputs  # names
         self.results = results  # (shape, dtype) of each output
+        self.complexes = ()  # places of results that are pairs
         self.shown = len(results)  # how many the caller sees; the others are written to inputs
         self.writes = ()  # their places among the inputs
         self.wrap = None  # of several results: the type that holds them
@@ -344,6 +355,10 @@ class _Unknown(Exception):
     """An argument that no rule can take."""
 
 
+class _Complex(_Unknown):
+    """A complex tensor, which a rule of real ones does not take."""
+
+
 _ATOMS = frozenset(
     (int, float, bool, str, type(None), torch.dtype, type(Ellipsis), torch.device, torch.memory_format, torch.layout)
 )
@@ -351,7 +366,7 @@ _SAMBAS = frozenset((SambaTensor, SambaParameter))
 _PLAINS = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
-def _describe(x, tensors, numbers):
+def _describe(x, tensors, numbers, dtypes=_DTYPES):
     """What of an argument the signature has; collects tensors, and numbers where `numbers` is a list."""
     kind = type(x)
     if kind in _SAMBAS:
@@ -359,8 +374,8 @@ def _describe(x, tensors, numbers):
         if held is None:
             held = x._host_values()
         tensors.append(x)
-        if held.dtype not in _DTYPES or not held.is_cpu:
-            raise _Unknown
+        if held.dtype not in dtypes or not held.is_cpu:
+            raise _Complex if held.dtype in REALS else _Unknown
         return held.dtype, held.shape
     if kind in _ATOMS:
         if numbers is not None and (kind is float or kind is int):
@@ -369,18 +384,20 @@ def _describe(x, tensors, numbers):
         return kind, x
     if kind in _PLAINS:
         tensors.append(x)
-        if x.dtype not in _DTYPES or not x.is_cpu or torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if x.dtype in REALS and dtypes is _DTYPES:
+            raise _Complex
+        if x.dtype not in dtypes or not x.is_cpu or torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise _Unknown
         return x.dtype, x.shape
     if kind is tuple or kind is list or kind is torch.Size:
-        return kind, tuple([_describe(part, tensors, None) for part in x])
+        return kind, tuple([_describe(part, tensors, None, dtypes) for part in x])
     if kind is slice:
         return kind, x.start, x.stop, x.step
     if isinstance(x, torch.Tensor):
         raise _Unknown
     number = plain(x)
     if number is not x:
-        return _describe(number, tensors, numbers)
+        return _describe(number, tensors, numbers, dtypes)
     try:
         hash(x)
     except TypeError:
@@ -390,6 +407,8 @@ def _describe(x, tensors, numbers):
 
 def _held(x):
     held = x._held if type(x) in _SAMBAS else x
+    if held.dtype in REALS:
+        held = torch.view_as_real(held.detach().resolve_conj())
     return held if held.is_contiguous() else held.contiguous()
 
 
@@ -416,7 +435,7 @@ def _record(func, rule, of_numbers, args, kwargs):
     new_args = [recorder.stand_in(x, name) for x, name in zip(args, positional)]
     new_kwargs = {name: recorder.stand_in(kwargs[name], name) for name in named}
     traced = recorder.traced
-    shapes = [(x.shape, x.dtype) for x in traced]
+    shapes = [((*x.shape, 2), REALS[x.dtype]) if x._complex else (x.shape, x.dtype) for x in traced]
     _local.recorder = recorder
     try:
         with torch.no_grad():
@@ -430,11 +449,15 @@ def _finish(recorder, traced, shapes, result):
     given = list(result) if isinstance(result, (tuple, list)) else [result]
     results = [x for x in given if x is not None]
     for x in results:
-        if not isinstance(x, SambaTensor) or x._value is None or any(x is y for y in traced):
+        known = not isinstance(x, SambaTensor) or (x._value is None and not x._complex)
+        if known or any(x is y for y in traced) or not recorder.is_symbolic((x,), {}):
             raise _Refused  # a constant, or an argument itself
     if recorder.dropouts or not results:
         raise _Refused  # masks are torch's
-    values = [x._value for x in results] + [value for _, value in recorder.written]
+    complexes = tuple(i for i, x in enumerate(results) if x._complex)
+    results = [pair_of(recorder, x) if x._complex else x for x in results]
+    values = [recorder.value(x) if i in complexes else x._value for i, x in enumerate(results)]
+    values += [value for _, value in recorder.written]
     outputs = [f"output{i}" for i in range(len(values))]
     for name, value in zip(outputs, values):
         lib.samba_output(recorder.graph, name.encode(), value)
@@ -442,7 +465,7 @@ def _finish(recorder, traced, shapes, result):
     recorder.check()
     program = _Program(recorder.context, recorder.graph, recorder.inputs, outputs, facts)
     program.shapes = shapes + [((), torch.float64)] * len(recorder.numbers)
-    program.shown = len(results)
+    program.shown, program.complexes = len(results), complexes
     program.writes = [next(k for k, x in enumerate(traced) if x is buffer) for buffer, _ in recorder.written]
     program.numbers = tuple(recorder.numbers)
     program.wrap = None if isinstance(result, SambaTensor) else type(result)
@@ -458,23 +481,30 @@ def call(func, args, kwargs):
     if getattr(_local, "recorder", None) is not None:
         return _local.recorder.function(func, args, kwargs)
     found = _library.get(func)
+    if found is None and func in _complex_library and pairs.meets(args, kwargs):
+        return _of_complex(func, func, args, kwargs, True)
     if found is None or torch.is_autocast_enabled("cpu"):  # autocast casts what ATen operators are given
         return NotImplemented
     return _call(func, func, found, args, kwargs, True)
 
 
-def _call(func, key, found, args, kwargs, differentiable):
+def _call(func, key, found, args, kwargs, differentiable, dtypes=_DTYPES):
     tensors, numbers = [], [] if found[1] else None
     with _no_functions():
         try:
-            key = [key, _default_dtype()]
+            made = [key, _default_dtype()]
             for x in args:
-                key.append(_describe(x, tensors, numbers))
+                made.append(_describe(x, tensors, numbers, dtypes))
             for name in kwargs:
-                key.append((name, _describe(kwargs[name], tensors, numbers)))
+                made.append((name, _describe(kwargs[name], tensors, numbers, dtypes)))
+        except _Complex:
+            made = None
         except _Unknown:
             return NotImplemented
-        key = tuple(key)
+    if made is None:
+        return _of_complex(func, key, args, kwargs, differentiable)
+    with _no_functions():
+        key = tuple(made)
         program = _programs.find(key)
     if program is None:
         program = _make(func, key, found, args, kwargs)
@@ -484,6 +514,12 @@ def _call(func, key, found, args, kwargs, differentiable):
                 _add_numbers(program, tensors, numbers)
             return _invoke(program, tensors, differentiable)
     return _by_torch(program, func, args, kwargs) if differentiable else NotImplemented
+
+
+def _of_complex(func, key, args, kwargs, differentiable):
+    """The same of complex tensors; NotImplemented where no rule takes them."""
+    found = _complex_library.get(func) or _complex_library.get(getattr(func, "overloadpacket", None))
+    return NotImplemented if found is None else _call(func, key, found, args, kwargs, differentiable, _ALL_DTYPES)
 
 
 def _make(func, key, found, args, kwargs):
@@ -540,7 +576,10 @@ def _run(program, tensors):
     for k, value in zip(program.writes, made[program.shown :]):
         target = tensors[k]
         (target._held if type(target) in _SAMBAS else target).copy_(value)
-    return [from_output(x, shape, dtype, "") for x, (shape, dtype) in zip(made[: program.shown], program.results)]
+    results = [from_output(x, shape, dtype, "") for x, (shape, dtype) in zip(made[: program.shown], program.results)]
+    for i in program.complexes:
+        results[i] = make_wrapper(SambaTensor, torch.view_as_complex(made[i]), None, None)
+    return results
 
 
 class _Apply(torch.autograd.Function):
@@ -549,7 +588,7 @@ class _Apply(torch.autograd.Function):
     @staticmethod
     def forward(ctx, program, *tensors):
         made = _run(program, tensors)
-        fixed = [x for x in made if not x.dtype.is_floating_point]
+        fixed = [x for x in made if not (x.dtype.is_floating_point or x._complex)]
         if fixed:
             ctx.mark_non_differentiable(*fixed)
         if len(fixed) < len(made):
@@ -560,6 +599,7 @@ class _Apply(torch.autograd.Function):
                 return made[0] if len(made) == 1 else tuple(made)
             ctx.save_for_backward(*[tensors[k] for k in ctx.gradient.reads])
             ctx.plain = [type(x) not in _SAMBAS for x in tensors]
+            ctx.complexes = [x._complex if type(x) in _SAMBAS else x.dtype in REALS for x in tensors]
         return made[0] if len(made) == 1 else tuple(made)
 
     @staticmethod
@@ -578,6 +618,8 @@ class _Apply(torch.autograd.Function):
             made = _invoke(gradient.program, given)
             result = [None] * (1 + len(ctx.plain))
             for k, x in zip(gradient.wanted, made if isinstance(made, tuple) else (made,)):
+                if ctx.complexes[k]:
+                    x = torch.view_as_complex(x)
                 result[1 + k] = x._held if ctx.plain[k] and not x.requires_grad else x
             return tuple(result)
 

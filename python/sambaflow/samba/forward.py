@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sambaflow import errors
 from sambaflow._core import lib
-from sambaflow.samba import _state, trees
+from sambaflow.samba import _state, pairs, trees
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.sambatensor import SambaTensor
@@ -62,6 +62,9 @@ def forward_graph(
             results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
         outputs = trees.tensors(results)
         # before buffers become what forward has set them to: what they were may be returned
+        for i, x in enumerate(outputs):
+            if pairs.is_complex(x):
+                pairs.refuse_border(f"output {i} of {type(model).__name__}", "return torch.view_as_real(output)")
         values = [tracer.value(x) for x in outputs]
     if not outputs and not tracer.assigned:
         what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"

@@ -3,6 +3,9 @@
 backward, of a value that stands for the gradient that will come in. The graph has both (samba_custom_gradient): the device's
 gradient is what backward says, whatever forward does.
 
+Backward is differentiated in its turn by torch.autograd.grad(create_graph=True). A Function inside of one is what its forward does
+there.
+
 Several outputs are one value for the graph, side by side in one line, because backward is one function of all their gradients.
 Where backward cannot be traced, and differentiating forward gives what it gives, forward is traced like any function.
 Checkpointing is what it wraps: what is kept is the compiler's choice."""
@@ -21,6 +24,7 @@ from sambaflow.samba.views import write
 _function = torch.autograd.Function
 _classmethod = _function.apply.__func__  # what programs have may be bound to it since long: `gelu = GELU.apply`
 _torchs_code = _classmethod.__code__
+_once_code = torch.autograd.function.once_differentiable(lambda: None).__code__
 _apply_torch = types.FunctionType(_torchs_code, _classmethod.__globals__, "apply", None, _classmethod.__closure__)
 
 
@@ -106,7 +110,7 @@ def _both(t, cls, args):
     needs = tuple(isinstance(x, torch.Tensor) and enabled and x.dtype.is_floating_point and bool(x.requires_grad) for x in args)
     context = Context(needs)
     before = [t.value(x) if need else None for x, need in zip(args, needs)]  # forward may write into them
-    with torch.no_grad():
+    with torch.set_grad_enabled(t.in_backward and not any(needs)):
         result = _forward(cls, context, args)
     if not any(needs):
         return result
@@ -118,6 +122,10 @@ def _both(t, cls, args):
         return result
     ways = [y for y, is_smooth in zip(outputs, smooth) if is_smooth]
     whole = _joined(t, ways)
+    if len(ways) > 1:  # what backward reads of them is then a part of what the custom gradient is of
+        for y, part in zip(ways, _parted(t, whole, ways)):
+            if not _is(y, args):
+                y._value = part._value
     incoming = lib.samba_grad_output(whole)
     gradients = _backward(t, cls, context, args, outputs, iter(_parted(t, incoming, ways)), smooth)
     pairs = [(x, t.value(g)) for x, g in zip(before, gradients) if x is not None and g is not None]
@@ -126,6 +134,8 @@ def _both(t, cls, args):
     else:
         whole = lib.samba_detach(whole)
     t.check()
+    if getattr(cls.backward, "__code__", None) is _once_code:
+        t.once[whole.index] = cls.__qualname__
     made = iter(_parted(t, whole, ways))
     outputs = [_result(t, y, next(made) if is_smooth else y, args, context) for y, is_smooth in zip(outputs, smooth)]
     return (
@@ -183,8 +193,9 @@ def _backward(t, cls, context, args, outputs, incoming, smooth):
             f"{cls.__qualname__} is a torch.autograd.Function without a backward: give it one, or call what it does on "
             f"x.detach(){t.where()}"
         )
+    before, t.in_backward = t.in_backward, True
     try:
-        with torch.no_grad():
+        with torch.enable_grad():  # a gradient inside the model differentiates backward in its turn
             gradients = backward(context, *given)
     except UnsupportedError as error:
         refused = UnsupportedError(
@@ -192,6 +203,8 @@ def _backward(t, cls, context, args, outputs, incoming, smooth):
         )
         refused._of_backward = True
         raise refused from error
+    finally:
+        t.in_backward = before
     gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
     if len(gradients) < len(args) or any(g is not None for g in gradients[len(args) :]):
         raise TypeError(

@@ -213,3 +213,21 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
             if key in SHAPED and owner in device.names("parameter") and owner not in trains:
                 raise _differs(optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
     return found
+
+
+def running(session, optimizers):
+    """{name: value} of what runs may change, as the optimizers have it now, of a PEF of one graph or of sizes of one."""
+    known, found = session.loaded().hyperparameters, {}
+    trained = [
+        (optimizer, group)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        if any(p.requires_grad for p in session._on_device(group["params"]).values())
+    ]
+    for i, (optimizer, group) in enumerate(trained):
+        several = len(trained) > 1 or f"optim{i}.lr" in known
+        for number in _facts(optimizer).hyperparameters:
+            full = f"optim{i}.{number.name}" if several else number.name
+            if number.run and full in known:
+                found[full] = float(_value(group, number.name))
+    return found

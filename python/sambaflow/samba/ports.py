@@ -23,6 +23,8 @@ def host_tensor(tensor, name):
         )
     if held.is_neg() or held.is_conj():
         held = held.resolve_neg().resolve_conj()
+    if held.is_complex():  # the device has pairs
+        held = torch.view_as_real(held)
     return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
 
 

@@ -18,6 +18,7 @@ from sambaflow.sambacollections import OrderedSet
 _Path = str | os.PathLike[str]
 _Tensors = torch.Tensor | Sequence[torch.Tensor] | None
 _Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None
+_Schedulers = torch.optim.lr_scheduler.LRScheduler | Iterable[torch.optim.lr_scheduler.LRScheduler]
 _Losses = Sequence[int | Sequence[int]] | None
 
 class SambaSession:
@@ -38,8 +39,11 @@ class SambaSession:
         state: Any = None,
         keep: int = 2,
         shard_size: int = 0,
+        schedulers: _Schedulers = (),
     ) -> str: ...
-    def load_checkpoint(self, folder: _Path, loaders: SambaLoader | Iterable[SambaLoader] = ()) -> Resumed | None: ...
+    def load_checkpoint(
+        self, folder: _Path, loaders: SambaLoader | Iterable[SambaLoader] = (), schedulers: _Schedulers = ()
+    ) -> Resumed | None: ...
     @property
     def profiler(self) -> Profiler: ...
     def start_samba_profile(self) -> None: ...

@@ -67,7 +67,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
             _tell_dims("SambaTensor", named_dims, sized_dims)
         if is_complex or (dtype is not None and dtype.is_complex) or getattr(torch_tensor, "is_complex", bool)():
             raise NotImplementedError(
-                "SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors"
+                "SambaTensor: complex tensors are not supported as inputs; give torch.view_as_real(tensor), and begin the model "
+                "with torch.view_as_complex"
             )
         if torch_tensor is not None:
             if shape is not None or dtype is not None:
@@ -88,6 +89,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # what most tensors have stands here once, and what one has that torch made without our __new__
     _held = None
+    _complex = False
+    _pair = None  # of a complex tensor while a model is traced: pairs.py
+    _fixed = False  # the pair of a parameter or buffer, into which nothing is written
     _sn_name = _UNNAMED
     _value = None  # samba_value while traced
     _trace = None  # the Tracer.id whose model made it, traced or with values
@@ -399,6 +403,10 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # ---- device ----
 
+    def as_held(self, values):
+        """The device's values as this tensor has them: of a complex one it has pairs."""
+        return torch.view_as_complex(values_of(values).contiguous()) if self._complex else values
+
     def _on_device(self):
         """Its session; an error where the tensor has no name there."""
         if not self._sn_name:
@@ -459,13 +467,13 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
-        self._held = _into(self._held if inplace else None, session.device_get(name))
+        self._held = _into(self._held if inplace else None, self.as_held(session.device_get(name)))
         if session.has(f"{name}.grad"):
-            grad = session.device_get(f"{name}.grad")
+            grad = self.as_held(session.device_get(f"{name}.grad"))
             if inplace and self.grad is not None:
                 values_of(self.grad).copy_(grad)
             else:
-                self.grad = from_torch_tensor(grad, f"{name}.grad")
+                self.grad = make_wrapper(SambaTensor, grad, None, None, f"{name}.grad")
         return self
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -574,6 +582,8 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     else:
         self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
     self._held = held
+    if (dtype if held is None else held.dtype).is_complex:
+        self._complex = True
     self._sn_name = _named(name) if name else _UNNAMED
     if value is not None:
         self._value = value

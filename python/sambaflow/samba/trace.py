@@ -27,14 +27,14 @@ from sambaflow.errors import (
     raise_status,
 )
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, asked, functions, locations, transforms
+from sambaflow.samba import _state, asked, experts, functions, locations, packed, pairs, transforms
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.left import Left
 from sambaflow.samba.patches import Flag, Patch, replaced
 from sambaflow.samba.regions import Regions
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, values_of
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, make_wrapper, run_on_held, values_of
 from sambaflow.samba.unwritten import Zeroed
 from sambaflow.samba.views import in_place, refresh, settle
 from sambaflow.words import encoded, message, text
@@ -100,6 +100,9 @@ class Tracer:
         self.line = None  # (file, line) that the graph was told last
         self.legacy_names = False  # SambaSession.use_legacy_names
         self.dropouts = 0  # traced so far: those outside modules are numbered
+        self.in_backward = False  # of a torch.autograd.Function
+        self.once = {}  # node -> name of the torch.autograd.Function whose gradient has none itself
+        self.duals = {}  # level of forward mode -> (variable, its tangent) of each dual tensor
         self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
         self.called = None  # that function
@@ -144,6 +147,9 @@ class Tracer:
         """The same for a tensor among the model's arguments, named `name` where it has no name;
         one that is given twice is one input."""
         if id(tensor) not in self.arguments:
+            if pairs.is_complex(tensor):
+                way = "give torch.view_as_real(tensor), and begin the model with torch.view_as_complex"
+                pairs.refuse_border(f"the model's argument {name!r}", way)
             named = from_torch_tensor(tensor)
             kept = named.sn_name if not named._kept_name or named.sn_name not in self.taken else ""
             named.sn_name = kept or self.scope + name
@@ -154,6 +160,8 @@ class Tracer:
 
     def value(self, x):
         """The samba_value of a tensor: traced, a parameter, or a constant."""
+        if pairs.is_complex(x):
+            pairs.refuse(self)
         if isinstance(x, SambaTensor):
             if self.memories and x._held is not None and id(x) not in self.names:
                 settle(self, x)
@@ -165,7 +173,7 @@ class Tracer:
                 return x._value
         found, version = self.values.get(id(x)), None if id(x) in self.names else self._version(x)
         if found is None or self.versions.get(id(x)) != version:
-            found = self._leaf(x)
+            found = self.leaf(x)
             self.values[id(x)], self.versions[id(x)] = found, version
             self.kept.append(x)
         return found
@@ -179,14 +187,17 @@ class Tracer:
         x._trace = self.id
         return x
 
-    def _leaf(self, x):
-        shape = list(x.shape)
+    def leaf(self, x):
+        """What a tensor is in the graph that nothing of it has made."""
+        shape, dtype = list(x.shape), x.dtype
+        if dtype.is_complex:
+            shape, dtype = [*shape, 2], pairs.real_dtype(dtype)
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
             transforms.refuse_transform(self)
         if id(x) in self.names:
             name, tensor, trainable = self.names[id(x)]
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
-            return make(self.graph, name.encode(), dtype_number(x.dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
+            return make(self.graph, name.encode(), dtype_number(dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
         if x.requires_grad and not isinstance(x, SambaTensor):
             raise UnsupportedError(
                 "a parameter of the model is no SambaTensor, or something was computed from it before it met one: "
@@ -202,10 +213,18 @@ class Tracer:
             and not (first == 0 and bool(values.signbit().any()))
         ):
             # a constant is a double, which not every int64 is, and one number, which 0 and -0 are not
-            return lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape)
+            return self._asked(x, lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape))
         kept = values.detach().contiguous()
         constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
-        return lib.samba_constant_tensor(self.graph, constant.c)
+        return self._asked(x, lib.samba_constant_tensor(self.graph, constant.c))
+
+    def _asked(self, x, value):
+        """A constant's value; one that the model made and asked to have a gradient is no other one of equal values."""
+        if x._trace != self.id or not x.requires_grad if isinstance(x, SambaTensor) else True:
+            return value
+        value = lib.samba_variable(value)
+        self.requiring[value.index] = True
+        return value
 
     def number(self, number):
         """A Python number beside tensors: the library promotes it as torch does."""
@@ -297,6 +316,10 @@ class Tracer:
         """Whether a tensor among them is known only when the graph runs."""
         for x in torch.utils._pytree.tree_leaves((args, kwargs)):
             if isinstance(x, SambaTensor):
+                if x._complex:
+                    if pairs.is_symbolic(self, x):
+                        return True
+                    continue
                 if self.memories and x._held is not None and id(x) not in self.names:
                     settle(self, x)
                 if x._value is not None or id(x) in self.names:
@@ -395,7 +418,7 @@ class Tracer:
             self.grad, self.called = torch.is_grad_enabled(), func
         try:
             with torch.no_grad():
-                rule = RULES.get(func)
+                rule = (COMPLEX if pairs.meets(args, kwargs) else RULES).get(func)
                 if rule is not None and self.is_symbolic(args, kwargs):
                     out = kwargs.pop("out", None) if kwargs else None
                     result = self._apply(rule, func, args, kwargs)
@@ -433,7 +456,8 @@ class Tracer:
         """An ATen operator: by a rule, or by torch's own decomposition."""
         if not self.is_symbolic(args, kwargs):
             return self._made_by(func, run_on_held(func, args, kwargs), args, kwargs)
-        rule = RULES.get(func) or RULES.get(func.overloadpacket)
+        rules = COMPLEX if pairs.meets(args, kwargs) else RULES
+        rule = rules.get(func) or rules.get(func.overloadpacket)
         if rule is not None:
             result = self._apply(rule, func, args, kwargs)
             if result is not NotImplemented:
@@ -446,6 +470,8 @@ class Tracer:
             return decomposed(*args, **kwargs)
         result = func.decompose(*args, **kwargs)
         if result is NotImplemented:
+            if pairs.meets(args, kwargs):
+                pairs.refuse(self)
             called, part = func, ""
             if self.called is not None and not isinstance(self.called, torch._ops.OpOverloadPacket):
                 called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
@@ -506,7 +532,7 @@ class Tracer:
             name = getattr(func, "__name__", str(func)).partition(".")[0]
             if name == "__get__":  # of a property
                 name = func.__self__.__name__
-            name = name if name.startswith("__") else name.removeprefix("_")
+            name = name if name.startswith("__") else name.removeprefix("_").removeprefix("fft_")  # torch.fft's
             raise refused(
                 f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}"
             ) from error
@@ -521,6 +547,7 @@ def _storage(x):
 INSTEAD = {}  # what asks for values -> what to do instead
 RANDOM = {}  # torch function of random numbers without a tensor among its arguments -> the same
 RULES = {}  # torch function or ATen operator -> function(tracer, ...) with its signature
+COMPLEX = {}  # the same where a complex tensor, number or dtype is among the arguments
 
 
 def rule(*functions):
@@ -529,6 +556,17 @@ def rule(*functions):
     def register(f):
         for function in functions:
             RULES[function] = f
+        return f
+
+    return register
+
+
+def complex_rule(*functions):
+    """Decorator: this traces those torch functions and ATen operators of complex numbers."""
+
+    def register(f):
+        for function in functions:
+            COMPLEX[function] = f
         return f
 
     return register
@@ -616,9 +654,9 @@ class _Factories(torch.overrides.TorchFunctionMode):
             or torch._C._functorch.peek_interpreter_stack() is not None
         ):
             return result  # inside torch.vmap everything is torch's: transformers' masks before version 5
-        if result.is_complex() or not result.is_cpu or result.layout is not torch.strided:
+        if not result.is_cpu or result.layout is not torch.strided:
             return result
-        made = SambaTensor(result)
+        made = make_wrapper(SambaTensor, result, None, None) if result.is_complex() else SambaTensor(result)
         return made if _state.here.tracer is None else _state.here.tracer.made(made)
 
     def _makes(self, func, args, kwargs):
@@ -715,7 +753,7 @@ def _put(stack):
         (hooks, "_apply_on_tensors", _without_hooks(hooks._apply_on_tensors)),
     ):
         stack.enter_context(replaced(owner, name, new))
-    for each in (transforms, functions, asked):
+    for each in (transforms, functions, asked, experts, packed):
         each.put(stack)
     stack.enter_context(_uncompiled())
 

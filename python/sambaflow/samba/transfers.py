@@ -10,7 +10,7 @@ from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import IDLE, SHAPED, TOTALS
 from sambaflow.samba.owned import KINDS
-from sambaflow.samba.sambatensor import SambaTensor, values_of
+from sambaflow.samba.sambatensor import SambaTensor, make_wrapper, values_of
 
 
 class Transfers:
@@ -22,7 +22,7 @@ class Transfers:
         `inplace` into the memory that is there."""
         for name, tensor in self._of_model("to_cpu", model):
             tensor._fetched(self, inplace, name)
-        for state, key, name in self._optimizer_state(optims):
+        for parameter, state, key, name in self._optimizer_state(optims):
             held = values_of(state.get(key))
             fresh = self.device_get(name)
             if key in TOTALS:
@@ -33,7 +33,8 @@ class Transfers:
                 continue
             if key in IDLE and held is None and not fresh.any():  # torch makes none before it is used
                 continue
-            state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
+            fresh = parameter.as_held(fresh)
+            state[key] = make_wrapper(SambaTensor, held.copy_(fresh) if inplace and held is not None else fresh, None, None, name)
 
     @of_session
     def to_cpu_(self, model, optims=None):
@@ -66,7 +67,7 @@ class Transfers:
         return {self._owned.name_of(x): x for x in tensors if isinstance(x, SambaTensor) and self.has(self._owned.name_of(x))}
 
     def _optimizer_state(self, optims):
-        """(state of a parameter, its key, the device's name) of every state tensor that the device has.
+        """(a parameter, its state, its key, the device's name) of every state tensor that the device has.
         Steps are counted once a group there."""
         index = 0  # among groups that train something
         for optimizer in optimizer_list("moving the optimizers' state", optims):
@@ -79,12 +80,12 @@ class Transfers:
                     its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
                     for key, name in {**names, **{key: f"optim{its}.{key}" for key in TOTALS}}.items():
                         if self.has(name):
-                            yield optimizer.state[parameter], key, name
+                            yield parameter, optimizer.state[parameter], key, name
                 index += bool(trained)
 
     def _send_optimizer_state(self, optims):
         totals = {}
-        for state, key, name in self._optimizer_state(optims):
+        for _, state, key, name in self._optimizer_state(optims):
             if key in TOTALS and (key in state or (key == "step" and state.get("momentum_buffer") is not None)):
                 total = float(state.get(key, 1))
                 if totals.setdefault(name, total) != total:

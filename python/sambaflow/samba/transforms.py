@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch makes of functions, and a graph cannot have: the transforms of torch.func, forward-mode derivatives, and operators
-that take functions, such as torch.cond. Each is refused where it meets a tensor that only a run knows, by the name that the user
-wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
+"""What torch makes of functions. Derivatives of torch.func and forward mode become gradients inside the graph
+(rules/derivatives.py): torch's functions that wrap tensors are others while a model is traced. What a graph cannot have,
+torch.vmap and operators that take functions, such as torch.cond, is refused where it meets a tensor that only a run knows, by the
+name that the user wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
 
 import sys
 
 import torch
+import torch._functorch.eager_transforms
 import torch._functorch.vmap
+import torch.autograd.functional
 import torch.autograd.forward_ad
 
 from sambaflow.errors import UnsupportedError
@@ -20,14 +23,12 @@ _TRANSFORMS = {
         "torch.bmm or torch.einsum"
     ),
     "Grad": (
-        "torch.func.grad, vjp, jacrev and their like cannot be traced where the function has tensors of the model beside its "
-        "arguments: the gradients are computed when the "
-        "forward pass is known, so it cannot contain one; write the derivative out as a formula"
+        "torch.func.grad, vjp and jacrev take apart what only torch.func has called while the model is traced: call it by its name "
+        "in torch.func, or take torch.autograd.grad(outputs, inputs, create_graph=True)"
     ),
     "Jvp": (
-        "torch.func.jvp, jacfwd, linearize and forward-mode derivatives (torch.autograd.forward_ad), while the model is traced: "
-        "a graph differentiates backwards, when the "
-        "forward pass is known; write the derivative out as a formula"
+        "dual tensors of torch.autograd.forward_ad that were made before the model was traced: make them in forward, by "
+        "torch.func.jvp or forward_ad.make_dual"
     ),
     "Functionalize": (
         "torch.func.functionalize, while the model is traced: call the function itself, tracing takes its writes as they are"
@@ -48,11 +49,15 @@ _OPERATORS = {
 }
 
 
+class _Wrapped(UnsupportedError):
+    """A function of torch.func has wrapped a tensor that the graph wants."""
+
+
 def refuse_transform(t):
     """A function of torch.func has wrapped a tensor that the graph wants."""
     level = torch._C._functorch.peek_interpreter_stack()
     kind = str(level.key()).rpartition(".")[2] if level is not None else "Vmap"
-    raise UnsupportedError(f"{_TRANSFORMS.get(kind, _TRANSFORMS['Vmap'])}{t.where(code=True)}")
+    raise _Wrapped(f"{_TRANSFORMS.get(kind, _TRANSFORMS['Vmap'])}{t.where(code=True)}")
 
 
 def is_operator(func):
@@ -70,29 +75,129 @@ def operator(t, func, args, kwargs):
     raise UnsupportedError(f"torch's operator {called} takes functions, which a graph cannot call: {why}{t.where(code=True)}")
 
 
+def _meets(*tensors):
+    """The tracer where a tensor among them is one that only a run knows."""
+    t = _state.here.tracer
+    return t if t is not None and t.is_symbolic(tensors, {}) else None
+
+
+def _either(torchs, ours, arguments):
+    """Torch's function where all it meets is known, else ours: `arguments` are those that tell. A function may have tensors of the
+    model beside its arguments, which torch finds when it has wrapped them."""
+
+    def function(*args, **kwargs):
+        t = _state.here.tracer
+        if t is None:
+            return torchs(*args, **kwargs)
+        if not t.is_symbolic(arguments(*args, **kwargs), {}):
+            try:
+                return torchs(*args, **kwargs)
+            except _Wrapped:
+                pass
+        return ours(t, *args, **kwargs)
+
+    return function
+
+
+def _derivatives():
+    """What takes the place of torch's functions of functions: (module, name, function)."""
+    from sambaflow.samba.rules import derivatives as rules
+
+    of = torch._functorch.eager_transforms
+    functional = torch.autograd.functional
+
+    def looped(function, *args, **kwargs):
+        t = _state.here.tracer
+        if t is None:
+            return of_vmap(function, *args, **kwargs)
+        return rules.each(t, function, "torch.func.jacrev, jacfwd or hessian")
+
+    def prepared(inputs, create_graph, need_graph):
+        if (t := _meets(inputs)) is None:
+            return prepare(inputs, create_graph, need_graph)
+        return tuple(rules.variable(t, x) for x in inputs)
+
+    of_vmap, prepare = of.vmap, functional._grad_preprocess
+    yield of, "vmap", looped
+    yield functional, "_grad_preprocess", prepared
+    yield (
+        of,
+        "grad_and_value_impl",
+        _either(of.grad_and_value_impl, rules.grad_and_value, lambda func, argnums, has_aux, args, kwargs: (args, kwargs)),
+    )
+    yield (
+        of,
+        "_vjp_with_argnums",
+        _either(
+            of._vjp_with_argnums,
+            lambda t, func, *primals, argnums=None, has_aux=False: rules.vjp(t, func, primals, argnums, has_aux),
+            lambda func, *primals, **_: primals,
+        ),
+    )
+    yield (
+        of,
+        "_jvp_with_argnums",
+        _either(
+            of._jvp_with_argnums,
+            lambda t, func, primals, tangents, argnums, *, strict=False, has_aux=False: rules.jvp(
+                t, func, primals, tangents, argnums, has_aux
+            ),
+            lambda func, primals, tangents, *_, **__: (primals, tangents),
+        ),
+    )
+
+
+def _duals():
+    """Dual tensors: what is made is a variable, whose tangent the tracer knows until its level ends."""
+    from sambaflow.samba.rules import derivatives as rules
+
+    forward = torch.autograd.forward_ad
+    make, unpack, leave = forward.make_dual, forward.unpack_dual, forward.exit_dual_level
+
+    def made(tensor, tangent, *, level=None):
+        if (t := _meets(tensor, tangent)) is None:
+            return make(tensor, tangent, level=level)
+        level = forward._current_level if level is None else level
+        if level < 0:
+            raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        if tuple(tensor.shape) != tuple(tangent.shape):
+            raise RuntimeError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
+        dual = rules.variable(t, tensor)
+        t.duals.setdefault(level, []).append((dual, tangent))
+        return dual
+
+    def unpacked(tensor, *, level=None):
+        t = _meets(tensor)
+        if t is None:
+            return unpack(tensor, level=level)
+        pairs = t.duals.get(forward._current_level if level is None else level, [])
+        tangent = rules.pushforward(t, [tensor], [x for x, _ in pairs], [v for _, v in pairs])[0] if pairs else None
+        return forward.UnpackedDualTensor(tensor, tangent)
+
+    def left(*, level=None):
+        if _state.here.tracer is not None:
+            _state.here.tracer.duals.pop(forward._current_level if level is None else level, None)
+        return leave(level=level)
+
+    yield forward, "make_dual", made
+    yield forward, "unpack_dual", unpacked
+    yield forward, "exit_dual_level", left
+
+
 def put(stack):
     """In force while a model is traced: what would wrap or hide a traced tensor before a rule sees it says so."""
-    vmap, forward = torch._functorch.vmap, torch.autograd.forward_ad
-    batch, dual = vmap._add_batch_dim, forward.make_dual
+    vmap = torch._functorch.vmap
+    batch = vmap._add_batch_dim
     flex = sys.modules.get("torch.nn.attention.flex_attention")
     validate = getattr(flex, "_validate_device", None)
 
-    def meets(*tensors):
-        t = _state.here.tracer
-        return t if t is not None and t.is_symbolic(tensors, {}) else None
-
     def batched(x, *where):
-        if (t := meets(x)) is not None:
+        if (t := _meets(x)) is not None:
             raise UnsupportedError(f"{_TRANSFORMS['Vmap']}{t.where(code=True)}")
         return batch(x, *where)
 
-    def made_dual(x, *args, **kwargs):
-        if (t := meets(x, args, kwargs)) is not None:
-            raise UnsupportedError(f"{_TRANSFORMS['Jvp']}{t.where(code=True)}")
-        return dual(x, *args, **kwargs)
-
     def flexible(*tensors):
-        if (t := meets(*tensors)) is not None:
+        if (t := _meets(*tensors)) is not None:
             raise UnsupportedError(
                 "torch's operator flex_attention takes functions, which a graph cannot call: "
                 f"{_OPERATORS['flex_attention']}{t.where(code=True)}"
@@ -100,6 +205,7 @@ def put(stack):
         return validate(*tensors)
 
     stack.enter_context(replaced(vmap, "_add_batch_dim", batched))
-    stack.enter_context(replaced(forward, "make_dual", made_dual))
+    for module, name, function in (*_derivatives(), *_duals()):
+        stack.enter_context(replaced(module, name, function))
     if validate is not None:
         stack.enter_context(replaced(flex, "_validate_device", flexible))

@@ -151,7 +151,7 @@ def write(t, x, value):
         x._value, its.seen = value, root(x)._written if t.grad is not False else None  # None: read again, as the root has it
     elif t.is_buffer(x):
         t.assign(x, unseen(t, t.value(x), value) if hidden and id(x) in t.assigned else value)
-    elif id(x) in t.names:
+    elif id(x) in t.names or x._fixed:
         _refuse(t)
     elif id(x) in t.kept_regions:
         x._value = unseen(t, x._value, value) if hidden and id(x) in t.assigned else value

@@ -36,7 +36,7 @@ static samba_status add(samba_compiler *c, const samba_group *group, samba_stage
     SAMBA_TRY(samba_plan_add_labelled(c, group, kind, stage));
     (*stage)->operands = operands;
     (*stage)->operand_count = count + 1;
-    const samba_node *sources[3] = {0};
+    const samba_node *sources[5] = {0};
     for (int i = 0; i < node->arity; i++) {
         sources[i] = samba_node_at(c->graph, node->inputs[i]);
         (*stage)->bytes += samba_node_bytes(sources[i]);
@@ -151,6 +151,38 @@ static samba_status lower_stored(samba_compiler *c, const samba_group *group, co
     samba_stage *stage;
     SAMBA_TRY(add(c, group, SAMBA_STAGE_LINEAR, node->arity, node->inputs, &stage));
     stage->linear = linear;
+    return SAMBA_OK;
+}
+
+/* ---- Fourier transforms, CTC loss ---- */
+
+static samba_status lower_fourier(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_attrs_fourier *at = &node->attrs->fourier;
+    samba_fourier fourier = {
+        .form = (int32_t)at->form, .inverse = (int32_t)at->inverse, .size = at->length, .scale = at->scale, .pairs = at->pairs};
+    const int dims = node->rank - (at->form != SAMBA_FOURIER_TO_REAL); /* without that of the parts */
+    fourier.outer = samba_sizes_product((int)at->dim, node->shape);
+    fourier.inner = samba_sizes_product(dims - (int)at->dim - 1, node->shape + at->dim + 1);
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_FOURIER, 1, node->inputs, &stage));
+    stage->fourier = fourier;
+    return SAMBA_OK;
+}
+
+static samba_status lower_ctc(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_node *x = samba_node_at(c->graph, node->inputs[0]), *targets = samba_node_at(c->graph, node->inputs[1]);
+    const samba_ctc ctc = {.gradient = node->op == SAMBA_OP_ctc_loss_grad,
+                           .zero_infinity = (int32_t)node->attrs->ctc.zero_infinity,
+                           .steps = x->shape[0],
+                           .batch = x->shape[1],
+                           .classes = x->shape[2],
+                           .most = targets->shape[1],
+                           .blank = node->attrs->ctc.blank};
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_CTC, node->arity, node->inputs, &stage));
+    stage->ctc = ctc;
     return SAMBA_OK;
 }
 
@@ -293,6 +325,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_grid_sample:
     case SAMBA_OP_grid_sample_input_grad:
     case SAMBA_OP_grid_sample_grid_grad: return lower_sample(c, group, node);
+    case SAMBA_OP_fft: return lower_fourier(c, group, node);
+    case SAMBA_OP_ctc_loss:
+    case SAMBA_OP_ctc_loss_grad: return lower_ctc(c, group, node);
     case SAMBA_OP_stored_linear: return lower_stored(c, group, node);
     case SAMBA_OP_embedding: return lower_embedding(c, group, node);
     case SAMBA_OP_gather: return lower_gather(c, group, node);

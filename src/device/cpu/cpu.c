@@ -213,6 +213,8 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
     case SAMBA_STAGE_ATTENTION:
     case SAMBA_STAGE_LINEAR: work = (double)stage->flops / machine->share.contract; break;
     case SAMBA_STAGE_POOL: work = (double)stage->flops / machine->share.pool; break;
+    case SAMBA_STAGE_FOURIER: work = (double)stage->flops / machine->share.fourier; break;
+    case SAMBA_STAGE_CTC:
     case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
     case SAMBA_STAGE_GATHER:
     case SAMBA_STAGE_EXCHANGE:
@@ -351,7 +353,8 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         SAMBA_TRY(prepare_by(cpu, &prepare, &cpu->stages[i]));
         cpu->shared[i] = prepare.threads > 1;
         cpu->any_shared |= prepare.threads > 1;
-        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER || plan->stages[i].kind == SAMBA_STAGE_LINE;
+        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER || plan->stages[i].kind == SAMBA_STAGE_LINE ||
+                          plan->stages[i].kind == SAMBA_STAGE_CTC;
         SAMBA_TRY(scratch_of(cpu, i, prepare.threads, &needed));
         if (needed > *scratch)
             *scratch = needed;

@@ -41,6 +41,8 @@ typedef struct samba_combined samba_combined;               /* device/cpu/tile/t
 typedef struct samba_updates samba_updates;                 /* device/cpu/tile/update.h */
 typedef struct samba_moves samba_moves;                     /* device/cpu/tile/move.h */
 typedef struct samba_extremes samba_extremes;               /* device/cpu/tile/extreme.h */
+typedef struct samba_fourier_plan samba_fourier_plan;       /* fourier/fourier.h */
+typedef struct samba_transform samba_transform;
 
 typedef struct samba_margins { /* rows of a margin stage */
     const void *x, *dy;        /* dy: one a row; NULL: the loss is wanted, one a row, and not its gradient */
@@ -127,6 +129,10 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* Rows [begin, end) of margins (line/margins.c); false: a label is no class */
     bool (*margin_f32)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
     bool (*margin_f64)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
+    /* Blocks of lines of a Fourier stage; a complex transform of one line, with room for as much. fourier/fourier.h */
+    void (*fourier_f32)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
+    void (*fourier_f64)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
+    void (*transform_f64)(const samba_transform *transform, double *re, double *im, double *room);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain
      * block kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,
@@ -206,7 +212,8 @@ typedef struct samba_prepared {
     const samba_dealing *dealing;
 } samba_prepared;
 
-/* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c, product/stored.c.
+/* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c, line/ctc.c,
+ * fourier/fourier.c, product/stored.c.
  * The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
@@ -215,6 +222,8 @@ samba_status samba_prepare_pool(const samba_preparing *prepare, const samba_stag
 samba_status samba_prepare_gather(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_attention(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_fourier(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_ctc(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 /* ---- tile programs as a part of other stages (device/cpu/tile/tile.c) ---- */

@@ -101,6 +101,10 @@ static double work_of(const samba_stage *s)
                 (double)(p->stride[1] + p->kernel[1]) * (double)p->dilation[0];
     if (s->kind == SAMBA_STAGE_ATTENTION)
         work *= 1 + (double)(s->attention.d + s->attention.dv);
+    if (s->kind == SAMBA_STAGE_FOURIER)
+        work += 64 * sizes(3, (int64_t[]){s->fourier.outer, s->fourier.size, s->fourier.inner});
+    if (s->kind == SAMBA_STAGE_CTC)
+        work += 64 * sizes(3, (int64_t[]){s->ctc.steps, s->ctc.batch, s->ctc.classes + 2 * (s->ctc.most & INT32_MAX)});
     if (s->kind == SAMBA_STAGE_LINE)
         work += 64 * sizes(3, (int64_t[]){s->line.outer, s->line.size, s->line.inner});
     return work;

@@ -10,8 +10,12 @@ of torch's needs none (operators.py)."""
 
 from sambaflow.samba.rules import (
     activation,
+    complexes,
     convolution,
+    counting,
+    derivatives,
     elementwise,
+    fourier,
     gradients,
     indexing,
     losses,

@@ -128,11 +128,6 @@ def nan_to_num(t, input, nan=None, posinf=None, neginf=None):
     return t.wrap(lib.samba_nan_to_num(t.value(input), nan or 0.0, most, least))
 
 
-@rule(torch.complex, torch.polar, torch.view_as_complex, torch.view_as_real)
-def complex_(t, *args, **kwargs):
-    unsupported(t, "complex numbers are no dtype of a graph: keep real and imaginary parts as two tensors, or as a dim of size 2")
-
-
 def _with_value(call, *functions):
     @rule(*functions)
     def traced(t, input, tensor1, tensor2, *, value=1):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model asks of gradients while it is traced. Whether a tensor requires one is known from the graph: a trained parameter
-leads to it. The gradients themselves, and hooks that would see them, are not there: the device computes them when the whole graph
-is known. Outside tracing all of this is torch's."""
+leads to it. Gradients that the model takes itself are tensors of the graph (derivatives.py); those of its parameters, and hooks
+that would see them, are not there: the device computes them when the whole graph is known. Outside tracing all of this is
+torch's."""
 
 import torch
 
@@ -13,7 +14,7 @@ from sambaflow.samba.trace import _TORCH_DTYPES, rule
 T = torch.Tensor
 
 
-def _traces(*functions):
+def traces(*functions):
     """rule, of what has no place in eager programs."""
 
     def register(f):
@@ -48,7 +49,7 @@ def _leads(t, value):
     return t.requiring[value.index]
 
 
-@_traces(T.requires_grad.__get__)
+@traces(T.requires_grad.__get__)
 def requires_grad(t, input):
     if not _is_traced(input):
         with torch._C.DisableTorchFunctionSubclass():
@@ -69,15 +70,18 @@ def _require(t, input, wanted):
             else "cut off in place: take x.detach()"
         )
         raise UnsupportedError(f"requires_grad_({wanted}): while a model is traced a tensor cannot be {what}{t.where()}")
-    t.requiring[t.value(input).index] = True
+    value = lib.samba_variable(t.value(input))  # other tensors of the same values are no part of it
+    t.check()
+    t.requiring[value.index] = True
+    input._value = value
 
 
-@_traces(T.requires_grad.__set__)
+@traces(T.requires_grad.__set__)
 def set_requires_grad(t, input, wanted):
     _require(t, input, bool(wanted))
 
 
-@_traces(T.requires_grad_)
+@traces(T.requires_grad_)
 def requires_grad_(t, input, requires_grad=True):
     _require(t, input, bool(requires_grad))
     return input
@@ -96,7 +100,7 @@ def _refuse(*functions):
                 return NotImplemented
             raise UnsupportedError(f"{why}{t.where(code=True)}")
 
-        return _traces(*functions)(refused)
+        return traces(*functions)(refused)
 
     return register
 
@@ -120,11 +124,9 @@ def retain_grad(input):
     return None  # a parameter keeps its own
 
 
-@_refuse(T.backward, torch.autograd.backward, torch.autograd.grad)
-def gradient(*_):
+@_refuse(T.backward, torch.autograd.backward)
+def backward(*_):
     return (
-        "backward and torch.autograd.grad while the model is traced: the gradients are computed when the forward pass is known, "
-        "so a loss cannot contain one, "
-        "and second derivatives are not there yet: return the loss alone, and train by gradient penalties outside tracing, where "
-        "torch.autograd.grad works"
+        "backward while the model is traced: the device computes the gradients of a loss that forward returns, and keeps no .grad "
+        "of what is traced: torch.autograd.grad(outputs, inputs, create_graph=True) gives gradients as tensors of the model"
     )

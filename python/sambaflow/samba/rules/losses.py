@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import optional, unsupported
+from sambaflow.samba.rules.common import optional
+from sambaflow.samba.sambatensor import values_of
 from sambaflow.samba.trace import rule
 
 _REDUCTIONS = {"mean": lib.SAMBA_MEAN, "sum": lib.SAMBA_SUM, "none": lib.SAMBA_NO_REDUCTION}
@@ -139,14 +140,25 @@ def multilabel_soft_margin_loss(t, input, target, weight=None, size_average=None
     )
 
 
+def _lengths(t, lengths, most, of):
+    """(the lengths as a value, the greatest where they are known)."""
+    if isinstance(lengths, torch.Tensor) and t.is_symbolic((lengths,), {}):
+        return t.value(lengths), None
+    known = torch.as_tensor(values_of(lengths) if isinstance(lengths, torch.Tensor) else lengths, dtype=torch.int64)
+    if known.numel() and not 0 <= int(known.min()) <= int(known.max()) <= most:
+        raise ValueError(f"{of} must be 0 to {most}, given {known.tolist()!r:.100}")
+    return t.value(known), int(known.max()) if known.numel() else 0
+
+
 @rule(F.ctc_loss)
-def ctc_loss(t, *_, **__):
-    unsupported(
-        t,
-        "ctc_loss cannot be traced: it walks over time step by step, by lengths that only a run knows; compute it on "
-        "the host from the "
-        "log-probabilities, and give their gradient to samba.session.run",
-    )
+def ctc_loss(t, log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Lengths that only a run knows are looked at then."""
+    if log_probs.dim() not in (2, 3):
+        raise ValueError(f"expected log probabilities (T, N, C) or (T, C), given {tuple(log_probs.shape)}")
+    steps, _ = _lengths(t, input_lengths, log_probs.shape[0], "input_lengths")
+    labels, most = _lengths(t, target_lengths, targets.shape[-1] if targets.dim() else 0, "target_lengths")
+    options = ffi.new("samba_ctc_options *", (blank, most or 0, bool(zero_infinity), _chosen(reduction=reduction)))
+    return t.wrap(lib.samba_ctc_loss(t.value(log_probs), t.value(targets), steps, labels, options))
 
 
 # ---- margins ----

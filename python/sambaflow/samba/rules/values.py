@@ -23,7 +23,7 @@ _DISTINCT = (
     "how many distinct values there are depends on values: compare with all possible ones (x[:, None] == torch.arange(n)), or "
     "compute it before"
 )
-_COUNTS = "the size of the result depends on values: sum comparisons with torch.arange(n) instead, or compute it before"
+_COUNTS = "the size of the result depends on values: give minlength, the number of counts, or compute it before"
 _ARRAY = "keep the computation in torch; what a library needs as an array must be an output, or be computed before"
 
 _ASKING = {
@@ -46,7 +46,7 @@ _ASKING = {
     "masked_select": (_MASK, (torch.masked_select, T.masked_select, aten.masked_select)),
     "unique": (_DISTINCT, (torch.unique, T.unique, aten._unique2, aten.unique_dim)),
     "unique_consecutive": (_DISTINCT, (torch.unique_consecutive, T.unique_consecutive, aten.unique_consecutive)),
-    "bincount": (_COUNTS, (torch.bincount, T.bincount, aten.bincount)),
+    "bincount": (_COUNTS, ()),
 }
 
 

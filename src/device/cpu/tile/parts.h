@@ -78,6 +78,9 @@ bool SAMBA_ISA_NAME(samba_margin_f32)(const samba_margins *margins, int64_t begi
 bool SAMBA_ISA_NAME(samba_margin_f64)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
 void SAMBA_ISA_NAME(samba_line_order)(int32_t *order, int32_t *keys, int64_t n, int64_t first, int64_t count);
 void SAMBA_ISA_NAME(samba_lines_order)(int32_t *order, const int32_t *keys, int64_t n, int64_t first, int64_t count);
+void SAMBA_ISA_NAME(samba_fourier_f32)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
+void SAMBA_ISA_NAME(samba_fourier_f64)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
+void SAMBA_ISA_NAME(samba_transform_f64)(const samba_transform *transform, double *re, double *im, double *room);
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 extern const samba_updates SAMBA_ISA_NAME(samba_updates);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bar that is redrawn in place ten times a second, on a terminal only: a log file gets whole lines from whoever trains. */
-#include "app/app.h"
+ * A bar that is redrawn in place ten times a second, on a terminal; a file gets whole lines, more and more seldom, so that a log
+ * stays short. */
+#include <sambaflow/train.h>
+#include "base/base.h"
 
 #include <unistd.h>
 
@@ -9,11 +11,17 @@ enum { WIDTH = 24 };
 
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step)
 {
+    if (!progress)
+        return;
+    *progress = (samba_progress){0};
+    if (!file)
+        return;
     *progress = (samba_progress){.file = file,
                                  .bar = isatty(fileno(file)),
                                  .total = total,
                                  .samples_per_step = samples_per_step,
                                  .start = samba_seconds(),
+                                 .next_line = 10,
                                  .label = label};
 }
 
@@ -26,14 +34,39 @@ static double fill_bar(char bar[WIDTH + 1], double share, double spent)
     return spent * (1 - share) / share;
 }
 
+static void print_line(samba_progress *progress, int64_t done, double loss)
+{
+    const double spent = samba_seconds() - progress->start, share = (double)done / (double)progress->total;
+    if (spent < progress->next_line || done == 0)
+        return;
+    while (progress->next_line <= spent)
+        progress->next_line *= 2;
+    fprintf(progress->file, "%s  step %lld", progress->label, (long long)done);
+    if (progress->total > 0)
+        fprintf(progress->file, "/%lld  %d:%02d left", (long long)progress->total, (int)(spent * (1 - share) / share) / 60,
+                (int)(spent * (1 - share) / share) % 60);
+    fprintf(progress->file, "  %.0f samples/s  loss %.4f\n", (double)(done * progress->samples_per_step) / spent, loss);
+    fflush(progress->file);
+}
+
 void samba_progress_step(samba_progress *progress, int64_t done, double loss)
 {
+    if (!progress || !progress->file)
+        return;
+    if (!progress->bar && progress->lines)
+        print_line(progress, done, loss);
     if (!progress->bar)
         return;
     double now = samba_seconds(), spent = now - progress->start;
     if (now - progress->drawn < 0.1 || done == 0)
         return;
     progress->drawn = now;
+    if (progress->total <= 0) {
+        fprintf(progress->file, "\r%s  step %lld  %.0f samples/s  loss %.4f\033[K", progress->label, (long long)done,
+                (double)(done * progress->samples_per_step) / spent, loss);
+        fflush(progress->file);
+        return;
+    }
     double share = (double)done / (double)progress->total;
     char bar[WIDTH + 1];
     double left = fill_bar(bar, share, spent);
@@ -44,6 +77,8 @@ void samba_progress_step(samba_progress *progress, int64_t done, double loss)
 
 void samba_progress_share(samba_progress *progress, double share, const char *words)
 {
+    if (!progress || !progress->file)
+        return;
     double now = samba_seconds(), spent = now - progress->start;
     if (!progress->bar || now - progress->drawn < 0.1 || share <= 0)
         return;
@@ -57,6 +92,6 @@ void samba_progress_share(samba_progress *progress, double share, const char *wo
 
 void samba_progress_end(samba_progress *progress)
 {
-    if (progress->bar)
+    if (progress && progress->file && progress->bar)
         fputs("\r\033[K", progress->file);
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How busy other programs keep the machine while something is measured: times and rates of a busy machine are no machine's own. */
+#ifndef SAMBA_BUSY_H
+#define SAMBA_BUSY_H
+
+typedef struct samba_busy_mark { /* a moment */
+    double seconds;              /* the clock's */
+    double machine;              /* that all processors have worked since the machine began; < 0: nothing tells */
+    double process;              /* that the threads of this program have */
+} samba_busy_mark;
+
+samba_busy_mark samba_busy_begin(void);
+/* Of the processors' time since then, what other programs had, 0 .. 1; below 0 where nothing tells. Work is counted in ticks of
+ * a hundredth of a second, so that less than a tenth of a second says little. */
+double samba_busy_others(const samba_busy_mark *begin);
+
+#endif
