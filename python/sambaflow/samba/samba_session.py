@@ -403,7 +403,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         except errors.StateError as error:
             starts = "backward starts elsewhere" in str(error)
             hint = "; give trace_graph the loss_indices that compile was given" if starts else modes.hint(tracer, text(compiled))
-            raise errors.StateError(f"{device.pef}: {error}{hint}") from None
+            cure = "" if starts else "compile it again, or give the model that was: "
+            raise errors.StateError(f"{device.pef}: {cure}{error}{hint}") from None
 
     # ---- several graphs ----
 
