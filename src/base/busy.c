@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks: idle and iowait are no work. What a hypervisor gave to others
- * (steal) was not there for this machine either. */
+/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks: idle and iowait are no work. What a hypervisor gave to
+ * others (steal) was not there for this machine either. */
 static double machine_worked(void)
 {
     unsigned long long ticks[8] = {0};

@@ -132,6 +132,8 @@ def call(name, function, /, **values):
 W = of_world
 T = torch.arange(6.0).reshape(2, 3)
 OF_TENSOR = dict(name=["n", "m"], batch_dim=[0, 1, 7], region_name=["r"])
+LOADER = W(lambda w: SambaLoader([T], ["x"]))
+SCHEDULER = W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2))
 DIMS = dict(named_dims=[("a", "b"), ["a", None]], sized_dims=[(None, "b")])
 
 
@@ -539,10 +541,6 @@ def _save(w, **given):
     return seen(w.files())
 
 
-LOADER = W(lambda w: SambaLoader([T], ["x"]))
-SCHEDULER = W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2))
-
-
 @call(
     "save_checkpoint",
     samba.SambaSession.save_checkpoint,
@@ -554,7 +552,7 @@ SCHEDULER = W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linea
 )
 def _save_checkpoint(w, **given):
     w.traced()
-    folder = os.path.join(w.folder, "points")
+    folder = w.folder + "/points"
     for step in range(4):
         w.session.save_checkpoint(folder, step, **given)
     along = {name: given.get(name, ()) for name in ("loaders", "schedulers")}
