@@ -160,17 +160,17 @@ class SambaSession(Transfers, Auxiliary, Switches):
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0, schedulers=()):
         """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
         That is the device's weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands,
-        what each of torch's `schedulers` has and the rates of its optimizer, the states of the random generators of torch, Python
-        and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all, then older ones but for the `keep` newest are deleted (0: none). Weights are
-        safetensors, in files of at most `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
+        what each of torch's `schedulers` has and the rates of its optimizer, the states of the random generators of torch,
+        Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all,
+        then older ones but for the `keep` newest are deleted (0: none). Weights are safetensors, in files of at most
+        `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
         return resume.save(self.loaded(), folder, step, loaders, state, keep, shard_size, schedulers)
 
     def load_checkpoint(self, folder, loaders=(), schedulers=()):
-        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF that
-        was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave, schedulers
-        from the rates they had.
-        Returns (step, state, path), or None where there is no checkpoint. Values on the host stay as they are:
-        to_cpu fetches them."""
+        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF
+        that was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave,
+        schedulers from the rates they had. Returns (step, state, path), or None where there is no checkpoint. Values on the host
+        stay as they are: to_cpu fetches them."""
         found = resume.load(self.loaded(), folder, loaders, schedulers)
         if found is not None:
             self.seed = found.seed
