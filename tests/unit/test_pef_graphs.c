@@ -184,7 +184,7 @@ TEST(test_older_versions)
         } wrong[] = {{OWN_BYTES, "constant 0 is not that of version"},
                      {NO_BLOBS, "the message is not that of version"},
                      {NO_ROLE, "is not that of version"},
-                     {NOTHING, "is not that of version 8"}, /* its header says 7 */
+                     {NOTHING, "is not that of version 8"}, /* its header says 8 */
                      {GRAPH_FIELDS, "the message is not that of version 3"}};
         for (int k = 0; k < 5; k++) {
             if ((k < 2 && i % 2 == 0) || (k == 4 && version > 3)) /* without constants, or with the graphs of version 4 */
