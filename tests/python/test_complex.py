@@ -269,7 +269,7 @@ def test_complex_parameters_go_to_the_host_and_back(tmp_path):
     samba.session.run(inputs, outputs)
     samba.session.to_cpu(model, optim)
     now = samba.to_torch(model.weight).detach().clone()
-    assert now.dtype == torch.complex64 and (now - before).abs().min() > 0.05
+    assert now.dtype == torch.complex64 and (now - before).abs().max() > 0.05
     state = optim.state[model.weight]["exp_avg"]
     assert samba.to_torch(state).is_complex() and tuple(state.shape) == (17,)
     samba.session.run(inputs, outputs)
