@@ -501,4 +501,5 @@ TEST(without_memory)
     fail_each_allocation(read_and_walk, path);
 }
 
-TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions, without_memory)
+TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions,
+          without_memory)
