@@ -318,8 +318,9 @@ class _Loop:
             raise errors.ArgumentError("fit: validation has no batches")
         return {"loss": total / samples, **{metric.name: metric.value for metric, _ in self.metrics}}
 
-    def watch(self, value):
-        """Whether a value of what is monitored is the best; keeps the best weights."""
+    def watch(self, value, due):
+        """Whether a value of what is monitored is the best; keeps the best weights. The test behind the last step, where none was
+        due, does not count for early stopping: a training that goes on from there would not have had it."""
         improved = bool(lib.samba_is_better(value, self.history.best, self.greater))
         if improved:
             self.history.best, self.history.best_step, self.history.best_epoch = value, self.step, self.epoch + 1
@@ -328,7 +329,8 @@ class _Loop:
             elif self.restore_best:
                 names = [name for kind in ("parameter", "buffer") for name in self.session.loaded().names(kind)]
                 self.kept = {name: self.session.device_get(name) for name in names}
-        self.history.stopped |= bool(lib.samba_early_stop_step(self.stop, value))
+        if due:
+            self.history.stopped |= bool(lib.samba_early_stop_step(self.stop, value))
         return improved
 
     def restore(self):
@@ -423,20 +425,21 @@ class _Loop:
     def look(self, epoch_ends, last, stepped):
         """What is due behind a step, or at the end of an epoch whose length was not known."""
         every = self.validate_every
-        due = self.tests is not None and (last or (epoch_ends if every is None else stepped and self.step % every == 0))
+        due = epoch_ends if every is None else stepped and self.step % every == 0
+        tests = self.tests is not None and (due or last)
         improved, values = False, None
-        if due:
+        if tests:
             values = self.test()
-            improved = self.watch(values[self.monitor])
+            improved = self.watch(values[self.monitor], due)
         elif epoch_ends and self.tests is None:
-            improved = self.watch(self.mean)
-        if due or epoch_ends:
+            improved = self.watch(self.mean, True)
+        if tests or epoch_ends:
             self.row(values, improved)
-        if due:
+        if tests:
             self.tell("validated", self.mean, values, improved)
         if epoch_ends:
             self.tell("epoch", self.mean, values, improved)
-        watched = values[self.monitor] if due else self.mean if epoch_ends and self.tests is None else None
+        watched = (values[self.monitor] if due else None) if tests else self.mean if epoch_ends and self.tests is None else None
         self.schedule(epoch_ends, watched)
         if epoch_ends:
             self.epoch, self.epoch_step, self.epoch_sum, self.epoch_samples = self.epoch + 1, 0, 0.0, 0

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum { KINDS = 8, SHARDS = 5, TEXTS = 6 };
-static const char *const names[KINDS] = {"x.npy",        "x.npz",           "x.safetensors",
-                                         "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json", "x.csv", "x.jsonl"};
+static const char *const names[KINDS] = {
+    "x.npy", "x.npz", "x.safetensors", "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json", "x.csv", "x.jsonl"};
 
 /* A field of one column and one of any two that begin with v. */
 static samba_status read_columns(samba_context *context, const char *path, samba_tensor_list *list)
@@ -58,10 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         write_file(folder, names[kind], data + 1, size - 1, path);
     }
-    samba_status status =
-        kind == SHARDS  ? samba_weights_read(context, folder, &list)
-        : kind >= TEXTS ? read_columns(context, path, &list)
-                        : samba_tensors_read(context, path, "x", &list);
+    samba_status status = kind == SHARDS  ? samba_weights_read(context, folder, &list)
+                          : kind >= TEXTS ? read_columns(context, path, &list)
+                                          : samba_tensors_read(context, path, "x", &list);
     volatile uint8_t sum = 0;
     for (int i = 0; status == SAMBA_OK && i < list.count; i++) { /* what was read is there */
         const uint8_t *bytes = samba_tensor_data(list.tensors[i]);
