@@ -43,8 +43,8 @@ typedef struct cloning {
     samba_ref first; /* grad_output, the first node that a copy may differ in */
     samba_ref value; /* what the custom_gradient's own result stands for in copies; SAMBA_NONE: nothing */
     samba_ref output;
-    int64_t count;   /* nodes from there to the last g */
-    samba_ref *now;  /* what stands for each */
+    int64_t count;  /* nodes from there to the last g */
+    samba_ref *now; /* what stands for each */
     uint8_t *needed;
 } cloning;
 

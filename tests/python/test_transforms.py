@@ -4,7 +4,7 @@ in the library's words with the module and the line. Derivatives have tests of t
 
 import pytest
 import torch
-import torch._dynamo  # which torch.cond asks for: loaded before, it is told not to compile while a model is traced
+import torch._dynamo  # which torch.cond asks for; where it is loaded, it is told not to compile while a model is traced
 from models import Taker, beside_torch
 from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan

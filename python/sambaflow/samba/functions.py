@@ -3,8 +3,8 @@
 backward, of a value that stands for the gradient that will come in. The graph has both (samba_custom_gradient): the device's
 gradient is what backward says, whatever forward does.
 
-Backward is differentiated in its turn by torch.autograd.grad(create_graph=True). A Function inside of one is what its forward does
-there.
+Backward is differentiated in its turn by torch.autograd.grad(create_graph=True). A Function inside of one is what its forward
+does there.
 
 Several outputs are one value for the graph, side by side in one line, because backward is one function of all their gradients.
 Where backward cannot be traced, and differentiating forward gives what it gives, forward is traced like any function.

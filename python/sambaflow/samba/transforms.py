@@ -9,8 +9,8 @@ import sys
 import torch
 import torch._functorch.eager_transforms
 import torch._functorch.vmap
-import torch.autograd.functional
 import torch.autograd.forward_ad
+import torch.autograd.functional
 
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba import _state
@@ -23,8 +23,8 @@ _TRANSFORMS = {
         "torch.bmm or torch.einsum"
     ),
     "Grad": (
-        "torch.func.grad, vjp and jacrev take apart what only torch.func has called while the model is traced: call it by its name "
-        "in torch.func, or take torch.autograd.grad(outputs, inputs, create_graph=True)"
+        "torch.func.grad, vjp and jacrev take apart what only torch.func has called while the model is traced: call it by its "
+        "name in torch.func, or take torch.autograd.grad(outputs, inputs, create_graph=True)"
     ),
     "Jvp": (
         "dual tensors of torch.autograd.forward_ad that were made before the model was traced: make them in forward, by "
@@ -82,8 +82,8 @@ def _meets(*tensors):
 
 
 def _either(torchs, ours, arguments):
-    """Torch's function where all it meets is known, else ours: `arguments` are those that tell. A function may have tensors of the
-    model beside its arguments, which torch finds when it has wrapped them."""
+    """Torch's function where all it meets is known, else ours: `arguments` are those that tell. A function may have tensors of
+    the model beside its arguments, which torch finds when it has wrapped them."""
 
     def function(*args, **kwargs):
         t = _state.here.tracer
@@ -159,7 +159,7 @@ def _duals():
             return make(tensor, tangent, level=level)
         level = forward._current_level if level is None else level
         if level < 0:
-            raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+            raise RuntimeError("make_dual: no level of forward mode exists: enter one by torch.autograd.forward_ad.dual_level()")
         if tuple(tensor.shape) != tuple(tangent.shape):
             raise RuntimeError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
         dual = rules.variable(t, tensor)

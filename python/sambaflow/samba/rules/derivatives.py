@@ -102,8 +102,8 @@ def _refuse_once(t, outputs):
         seen.add(node)
         if node in t.once:
             raise UnsupportedError(
-                f"create_graph=True through {t.once[node]}, a torch.autograd.Function whose backward is once_differentiable: write "
-                f"backward in operations of torch without that decorator{t.where(code=True)}"
+                f"create_graph=True through {t.once[node]}, a torch.autograd.Function whose backward is once_differentiable: "
+                f"write backward in operations of torch without that decorator{t.where(code=True)}"
             )
         lib.samba_graph_node(t.graph, node, info)
         stack += list(info.inputs[0 : info.input_count])

@@ -127,6 +127,6 @@ def retain_grad(input):
 @_refuse(T.backward, torch.autograd.backward)
 def backward(*_):
     return (
-        "backward while the model is traced: the device computes the gradients of a loss that forward returns, and keeps no .grad "
-        "of what is traced: torch.autograd.grad(outputs, inputs, create_graph=True) gives gradients as tensors of the model"
+        "backward while the model is traced: the device computes the gradients of a loss that forward returns, and keeps no "
+        ".grad of what is traced: torch.autograd.grad(outputs, inputs, create_graph=True) gives gradients as tensors of the model"
     )

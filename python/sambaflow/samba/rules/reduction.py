@@ -137,4 +137,5 @@ def histc(t, input, bins=100, min=0, max=0):
     counts = ((bin_of == torch.arange(bins)) & inside).sum(0)
     return counts.to(input.dtype)
 
+
 histc.asks_values = True  # outside tracing it is torch's
