@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training a head alone: ResNet-18 (8 images of 224 x 224) and GPT-2 124M (4 x 256 tokens, a head of its own) with all else frozen,
+"""Training a head alone: ResNet-18 (8 images of 224 x 224) and GPT-2 124M (4 x 256 tokens, a head of its own), all else frozen,
 beside PyTorch's eager step of the same model after `requires_grad_(False)`, in turns, in one process. Ours is a whole run, inputs
 and loss included; theirs zero_grad, forward, backward and step. Losses must agree. Says too what the plan has of gradients.
 Usage: freeze.py [--turns N] [--steps N] [--threads N] [resnet|gpt2 ...]"""

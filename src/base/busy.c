@@ -32,10 +32,7 @@ static double process_worked(void)
     return (double)worked.tv_sec + 1e-9 * (double)worked.tv_nsec;
 }
 
-samba_busy_mark samba_busy_begin(void)
-{
-    return (samba_busy_mark){samba_seconds(), machine_worked(), process_worked()};
-}
+samba_busy_mark samba_busy_begin(void) { return (samba_busy_mark){samba_seconds(), machine_worked(), process_worked()}; }
 
 double samba_busy_others(const samba_busy_mark *begin)
 {
