@@ -455,9 +455,7 @@ def square(t, input):
 def pow_(t, input, exponent):
     whole = isinstance(exponent, (int, float)) and float(exponent).is_integer() and 1 <= exponent <= 16
     if not whole:
-        unsupported(
-            t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp and log"
-        )
+        unsupported(t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp and log")
     result = input
     for _ in range(int(exponent) - 1):
         result = mul(t, result, input)
