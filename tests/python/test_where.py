@@ -174,7 +174,7 @@ MASKS = "torch.where(mask, x, 0)"
         (lambda x: torch.unique(x), "unique", "torch.arange(n)"),
         (lambda x: x.unique(), "unique", "torch.arange(n)"),
         (lambda x: torch.unique_consecutive(x), "unique_consecutive", "torch.arange(n)"),
-        (lambda x: torch.bincount(x.long()[0]), "bincount", "torch.arange(n)"),
+        (lambda x: torch.bincount(x.long()[0]), "bincount", "give minlength"),
     ],
 )
 def test_asking_for_values(forward, what, instead):

@@ -403,7 +403,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # ---- device ----
 
-    def as_held(self, values):
+    def _as_held(self, values):
         """The device's values as this tensor has them: of a complex one it has pairs."""
         return torch.view_as_complex(values_of(values).contiguous()) if self._complex else values
 
@@ -467,9 +467,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
-        self._held = _into(self._held if inplace else None, self.as_held(session.device_get(name)))
+        self._held = _into(self._held if inplace else None, self._as_held(session.device_get(name)))
         if session.has(f"{name}.grad"):
-            grad = self.as_held(session.device_get(f"{name}.grad"))
+            grad = self._as_held(session.device_get(f"{name}.grad"))
             if inplace and self.grad is not None:
                 values_of(self.grad).copy_(grad)
             else:
