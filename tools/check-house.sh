@@ -43,7 +43,7 @@ check_rooms() { # ROOT FREE..., with `rooms`
     done
 }
 declare -A rooms=(
-    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa"
+    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa" [matrix]=""
     [attention]="isa product tile"
 )
 check_rooms device/cpu kernel.h machine.h fetch.h

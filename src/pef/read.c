@@ -201,7 +201,7 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
         !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE) ||
-        !from->linear != (from->kind != SAMBA_STAGE_LINEAR))
+        !from->linear != (from->kind != SAMBA_STAGE_LINEAR) || !from->matrix != (from->kind != SAMBA_STAGE_MATRIX))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     void *operators = NULL;
@@ -226,6 +226,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         SAMBA_TRY(get_line(in, from->line, NULL, &to->line));
     if (from->linear)
         SAMBA_TRY(get_linear(in, from->linear, NULL, &to->linear));
+    if (from->matrix)
+        SAMBA_TRY(get_matrix(in, from->matrix, NULL, &to->matrix));
     return SAMBA_OK;
 }
 

@@ -114,6 +114,8 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         PUT_NEW(arena, line, message->line, &stage->line, NULL);
     if (stage->kind == SAMBA_STAGE_LINEAR)
         PUT_NEW(arena, linear, message->linear, &stage->linear, NULL);
+    if (stage->kind == SAMBA_STAGE_MATRIX)
+        PUT_NEW(arena, matrix, message->matrix, &stage->matrix, NULL);
     return SAMBA_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "plan/stage.h"
 #include <sambaflow/session.h>
 
-#define SAMBA_PEF_VERSION 7
+#define SAMBA_PEF_VERSION 8
 #define SAMBA_PEF_REPLICAS 6 /* the first that has exchanges, and REDUCE before GRADNORM */
 #define SAMBA_PEF_BLOBS 5    /* the first whose literals are blobs and whose tensors say what they are for */
 #define SAMBA_PEF_OLDEST 3   /* that is still read; pef/older.c says how */

@@ -14,6 +14,7 @@ from sambaflow.samba.rules import (
     elementwise,
     gradients,
     indexing,
+    linalg,
     losses,
     nn,
     norms,
