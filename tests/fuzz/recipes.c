@@ -3,6 +3,7 @@
  * How to draw operands and attributes of an operator, by its class and by the fields that its attributes have; a few operators
  * want shapes of their own. Whatever comes out is only a proposal: fuzz_add takes it or not. */
 #include "generate.h"
+#include "ops/matrix.h"
 
 typedef samba_ref recipe(fuzz_maker *m, samba_op op);
 
@@ -444,6 +445,32 @@ static samba_ref draw_fft(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, 1, &x, &attrs);
 }
 
+/* Matrices that are well apart from those that have no result: x x^T with more on its diagonal. */
+static samba_ref draw_matrices(fuzz_maker *m, samba_op op)
+{
+    const samba_dtype dtype = fuzz_float(m) == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
+    const int rank = 2 + (int)fuzz_below(m, 2);
+    const int64_t n = fuzz_size(m, 4), shape[3] = {rank == 3 ? fuzz_batch(m, 3) : n, n, n}, right = fuzz_size(m, 3);
+    const int64_t sides[3] = {rank == 3 ? shape[0] : n, rank == 3 ? n : right, right};
+    samba_attrs attrs = fuzz_none();
+    samba_ref inputs[2] = {fuzz_fresh(m, "x", dtype, rank, shape)};
+    if (samba_ops[op].arity == 2)
+        inputs[1] = fuzz_fresh(m, "x", dtype, rank, sides);
+    if (inputs[0] == SAMBA_NONE || (samba_ops[op].arity == 2 && inputs[1] == SAMBA_NONE))
+        return SAMBA_NONE;
+    samba_ref product = samba_emit_product(m->graph, inputs[0], samba_emit_turned(m->graph, inputs[0]));
+    product = samba_emit_scalar(m->graph, SAMBA_OP_mul, product, op == SAMBA_OP_matrix_exp ? 0.05 : 0.25);
+    samba_ref more = samba_emit_scalar(m->graph, SAMBA_OP_add, product, op == SAMBA_OP_matrix_exp ? 0.5 : 4);
+    inputs[0] = samba_emit_where_rows(m->graph, product, SAMBA_OP_ne, more);
+    if (op == SAMBA_OP_triangular_solve) {
+        fuzz_set_int(op, &attrs, "upper", fuzz_below(m, 2));
+        fuzz_set_int(op, &attrs, "unit", 0);
+    }
+    if (op == SAMBA_OP_slogdet)
+        fuzz_set_int(op, &attrs, "part", fuzz_below(m, 2));
+    return fuzz_add(m, op, samba_ops[op].arity, inputs, &attrs);
+}
+
 /* An operator that nothing here knows: operands that are there or fit beside the first, small numbers for attributes. */
 static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
 {
@@ -495,7 +522,14 @@ static const struct {
                {"attention", draw_attention},
                {"resample2d", draw_resample},
                {"fft", draw_fft},
-               {"grid_sample*", draw_grid_sample}};
+               {"grid_sample*", draw_grid_sample},
+               {"cholesky", draw_matrices},
+               {"triangular_solve", draw_matrices},
+               {"solve", draw_matrices},
+               {"inv", draw_matrices},
+               {"det", draw_matrices},
+               {"slogdet", draw_matrices},
+               {"matrix_exp", draw_matrices}};
 
 static recipe *recipe_of(samba_op op)
 {
@@ -516,7 +550,15 @@ static recipe *recipe_of(samba_op op)
 
 /* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
  * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
- * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). */
+ * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). Factors have no gradients of their own, and vectors only where values are apart (tests/operators). */
+static bool is_left_out(samba_op op)
+{
+    return op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention || op == SAMBA_OP_stored_linear ||
+           op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad ||
+           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient || op == SAMBA_OP_lu_solve || op == SAMBA_OP_qr ||
+           op == SAMBA_OP_eigh || op == SAMBA_OP_svd || op == SAMBA_OP_pinv || strstr(samba_ops[op].name, "_factors");
+}
+
 static samba_ref draw_operator(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,
@@ -531,9 +573,7 @@ static samba_ref draw_operator(fuzz_maker *m)
     samba_op op;
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
-    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention ||
-           op == SAMBA_OP_stored_linear || op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad ||
-           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
+    while (samba_ops[op].class_ != class_ || is_left_out(op));
     return recipe_of(op)(m, op);
 }
 

@@ -140,6 +140,7 @@ static const function functions[] = {
     {"relu", samba_relu, relu, 0, .shape = RISING},
     {"erf", samba_erf, erf, 4, .shape = RISING},
     {"erfc", samba_erfc, erfc, 4, .shape = FALLING},
+    {"lgamma", samba_lgamma, lgamma, .limit = 4},
     {"logical_not", samba_logical_not, is_zero, .limit = 0},
     {"cast bool", NULL, not_zero, .limit = 0, .cast = SAMBA_BOOL},
     {"cast bfloat16", NULL, to_bfloat16, 0, .shape = RISING, .cast = SAMBA_BFLOAT16},

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions, casts, booleans."""
 
+import math
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -221,6 +223,33 @@ def detach(t, input):
         return unseen(t, base, value)
 
     return view(t, input, lib.samba_detach, put, lambda x: x)
+
+
+# ---- gamma and its like ----
+
+unary(lib.samba_lgamma, torch.lgamma, T.lgamma, aten.lgamma, torch.special.gammaln)
+unary(lib.samba_digamma, torch.digamma, T.digamma, aten.digamma, torch.special.digamma, torch.special.psi)
+
+
+@rule(torch.polygamma, torch.special.polygamma, aten.polygamma)
+def polygamma(t, n, input):
+    if n not in (0, 1):
+        unsupported(t, f"torch.polygamma is traced for n of 0 and 1, digamma and trigamma, given {n}")
+    return t.wrap(lib.samba_polygamma(t.value(input), n))
+
+
+@rule(T.polygamma)
+def polygamma_method(t, input, n):
+    return polygamma(t, n, input)
+
+
+@rule(torch.mvlgamma, T.mvlgamma, aten.mvlgamma, torch.special.multigammaln)
+def mvlgamma(t, input, p):
+    if p < 1:
+        raise RuntimeError(f"mvlgamma: p is 1 or more, given {p}")
+    x = input if floating(input) else input.float()
+    rest = p * (p - 1) / 4 * math.log(math.pi)
+    return torch.lgamma(x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype) / 2).sum(-1) + rest
 
 
 # ---- in place ----
