@@ -188,5 +188,5 @@ int32_t samba_ctc_sizes(const samba_ctc *ctc, int64_t sizes[6])
     return ctc->gradient ? 6 : 5;
 }
 
-const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool",   "gather",  "attention",
-                                                                    "line", "exchange", "linear", "fourier", "ctc", "matrix"};
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {
+    "tile", "contract", "pool", "gather", "attention", "line", "exchange", "linear", "fourier", "ctc", "matrix"};

@@ -554,9 +554,9 @@ static recipe *recipe_of(samba_op op)
 static bool is_left_out(samba_op op)
 {
     return op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention || op == SAMBA_OP_stored_linear ||
-           op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad ||
-           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient || op == SAMBA_OP_lu_solve || op == SAMBA_OP_qr ||
-           op == SAMBA_OP_eigh || op == SAMBA_OP_svd || op == SAMBA_OP_pinv || strstr(samba_ops[op].name, "_factors");
+           op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad || op == SAMBA_OP_grad_output ||
+           op == SAMBA_OP_custom_gradient || op == SAMBA_OP_lu_solve || op == SAMBA_OP_qr || op == SAMBA_OP_eigh ||
+           op == SAMBA_OP_svd || op == SAMBA_OP_pinv || strstr(samba_ops[op].name, "_factors");
 }
 
 static samba_ref draw_operator(fuzz_maker *m)
