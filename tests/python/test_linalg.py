@@ -7,6 +7,7 @@ import torch.nn as nn
 from training import train
 
 import sambaflow.samba as samba
+import sambaflow.samba.utils
 from sambaflow.errors import UnsupportedError
 
 
@@ -111,12 +112,20 @@ def test_no_result(function, words):
         samba.to_torch(eager(function, torch.randn(2, 3, 3)))
 
 
+class Alone(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def test_refused():
-    a = torch.randn(4, 3)
     for function, words in (
-        (lambda x: torch.linalg.svd(x), "full_matrices=False"),
-        (lambda x: torch.linalg.qr(x, mode="complete"), "mode='reduced'"),
+        (lambda x: torch.linalg.svd(x).S, "full_matrices=False"),
+        (lambda x: torch.linalg.qr(x, mode="complete").R, "mode='reduced'"),
         (lambda x: torch.polygamma(2, x), "n of 0 and 1"),
     ):
         with pytest.raises(UnsupportedError, match=words):
-            eager(function, a)
+            samba.utils.trace_graph(Alone(function), samba.randn(4, 3, name="x"))
