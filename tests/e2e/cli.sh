@@ -272,8 +272,8 @@ does "train: the best weights" "test accuracy" "$logreg" run -p "$pef" --data "$
 does "train: stop early, every so many steps" '"stopped_early": true' "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
     --patience 1 --min-delta 50 --eval-every 10 --json
 long=(--data "$data" --num-epochs 9 --patience 2 --min-delta 50)
-"$logreg" run -p "$pef" "${long[@]}" --num-iterations 200 --checkpoint-every 50 --checkpoint-dir stopping >/dev/null
-does "train: patience goes on" "stopped at step 375: 2 tests" "$logreg" run -p "$pef" "${long[@]}" --checkpoint-dir stopping \
+"$logreg" run -p "$pef" "${long[@]}" --num-iterations 50 --checkpoint-every 25 --checkpoint-dir stopping >/dev/null
+does "train: patience goes on" "stopped at step 120: 2 tests" "$logreg" run -p "$pef" "${long[@]}" --checkpoint-dir stopping \
     --resume
 refuses "train: a change without patience" 64 "give that too" "$logreg" run -p "$pef" --min-delta 1
 refuses "train: patience of a test" 64 "--inference only tests" "$logreg" run -p "$pef" --inference --patience 2

@@ -682,6 +682,37 @@ TEST(lines)
     samba_source_free(validation);
 }
 
+/* ---- an application's samples ---- */
+
+TEST(samples_of_an_application)
+{
+    samba_source *train = source_of(0, 16), *test = source_of(16, 24);
+    samba_app_data data;
+    samba_app_input its[2] = {{"label", SAMBA_INT64, 1, {8}, CLASSES}, {"image", SAMBA_FLOAT32, 2, {8, PIXELS}, 0}};
+    need(samba_app_data_of(context, train, test, 2, its, &data));
+    assert_int_equal(data.train_count, 16);
+    assert_int_equal(data.test_count, 8);
+    OWN_TENSOR *image = tensor("image", SAMBA_FLOAT32, SIZES(3, PIXELS)), *label = tensor("label", SAMBA_INT64, SIZES(3));
+    batch all = batch_new(SAMPLES);
+    samba_tensor *rows[] = {image, label}; /* in the source's order */
+    need(data.fill(context, data.user, (const int64_t[]){23, 16}, 2, 2, rows));
+    const float *pixels = samba_tensor_data(all.inputs[0]), *given = samba_tensor_data(image);
+    assert_memory_equal(given, pixels + 23 * PIXELS, PIXELS * sizeof(float));
+    assert_memory_equal(given + PIXELS, pixels + 16 * PIXELS, PIXELS * sizeof(float));
+    assert_float_equal(given[2 * PIXELS], 0, 0);
+    samba_app_data_free(&data);
+    its[1].shape[1] = 2;
+    refuse(samba_app_data_of(context, train, test, 2, its, &data), SAMBA_ERROR_SHAPE,
+           "have the shape (19), and the input's are (2)");
+    its[1].dtype = SAMBA_FLOAT64;
+    refuse(samba_app_data_of(context, train, test, 2, its, &data), SAMBA_ERROR_DTYPE, "'image' of the source is float32");
+    its[1].name = "other";
+    refuse(samba_app_data_of(context, train, NULL, 2, its, &data), SAMBA_ERROR_NAME, "gives the input 'other'");
+    refuse(samba_app_data_of(context, train, NULL, 1, its, &data), SAMBA_ERROR_NAME, "2 fields, and the application 1 inputs");
+    samba_source_free(train);
+    samba_source_free(test);
+}
+
 /* ---- memory ---- */
 
 static samba_status train_once(samba_context *of, void *pef)
@@ -720,4 +751,4 @@ TEST(without_memory)
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
                uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, refused, metrics,
-               metrics_refused, lines, without_memory)
+               metrics_refused, lines, samples_of_an_application, without_memory)
