@@ -24,6 +24,7 @@ def flexible(m, x):
 
 
 REFUSED = {
+    "linearize": (lambda m, x: torch.func.linearize(lambda a: m.a(a).sin(), x)[1](x), "torch.func.linearize.*torch.func.jvp"),
     "functionalize": (
         lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x),
         "functionalize, while the model is traced: call the function itself",

@@ -118,7 +118,16 @@ def _derivatives():
         return tuple(rules.variable(t, x) for x in inputs)
 
     of_vmap, prepare = of.vmap, functional._grad_preprocess
+
+    def linearized(t, *_, **__):
+        raise UnsupportedError(
+            "torch.func.linearize, while the model is traced: it would fix the values that the function reads; torch.func.jvp "
+            f"gives the tangent of each call{t.where(code=True)}"
+        )
+
     yield of, "vmap", looped
+    if hasattr(torch.func, "linearize"):
+        yield torch.func, "linearize", _either(torch.func.linearize, linearized, lambda func, *primals: primals)
     yield functional, "_grad_preprocess", prepared
     yield (
         of,
