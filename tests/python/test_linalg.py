@@ -7,7 +7,6 @@ import torch.nn as nn
 from training import train
 
 import sambaflow.samba as samba
-import sambaflow.samba.utils
 from sambaflow.errors import UnsupportedError
 
 
