@@ -118,7 +118,9 @@ def _convert(model, optimizers):
 def _first(loader, what):
     """A batch to see dtypes and shapes by. What drawing it takes from random generators is given back."""
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
-        raise TypeError(f"fit: {what} is {loader!r:.100}: expected a DataLoader, a list or another iterable of batches")
+        raise errors.ArgumentTypeError(
+            f"fit: {what} is {loader!r:.100}: expected a DataLoader, a list or another iterable of batches"
+        )
     generators = SambaLoader(loader, ["x"])._generators()
     states, its = random_states(), [g.get_state() for g in generators]
     batches = iter(loader)
@@ -249,7 +251,7 @@ class _Loop:
         if len(set(known)) < len(known):
             raise errors.ArgumentError(f"fit: two figures have one name: {', '.join(known)}: give a Metric with `name`")
         if monitor not in known:
-            raise errors.NameError_(f"fit: monitor is {monitor!r}, and the figures are {', '.join(known)}")
+            raise errors.UnknownNameError(f"fit: monitor is {monitor!r}, and the figures are {', '.join(known)}")
         self.monitor = monitor
         self.greater = any(made.greater_is_better for made, _ in self.metrics if made.name == monitor)
         self.stop = ffi.new("samba_early_stop *", {"patience": patience or 0, "min_delta": min_delta, "greater": self.greater})
@@ -258,7 +260,7 @@ class _Loop:
     def _place(self, metric):
         if isinstance(metric.target, str):
             if metric.target not in self.names:
-                raise errors.NameError_(
+                raise errors.UnknownNameError(
                     f"fit: metric {metric.name!r} compares with {metric.target!r}, and batches have {', '.join(self.names)}"
                 )
             return self.names.index(metric.target)

@@ -12,6 +12,7 @@ import torch._functorch.vmap
 import torch.autograd.forward_ad
 import torch.autograd.functional
 
+from sambaflow import errors
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba import _state
 from sambaflow.samba.patches import replaced
@@ -168,9 +169,11 @@ def _duals():
             return make(tensor, tangent, level=level)
         level = forward._current_level if level is None else level
         if level < 0:
-            raise RuntimeError("make_dual: no level of forward mode exists: enter one by torch.autograd.forward_ad.dual_level()")
+            raise errors.StateError(
+                "make_dual: no level of forward mode exists: enter one by torch.autograd.forward_ad.dual_level()"
+            )
         if tuple(tensor.shape) != tuple(tangent.shape):
-            raise RuntimeError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
+            raise errors.StateError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
         dual = rules.variable(t, tensor)
         t.duals.setdefault(level, []).append((dual, tangent))
         return dual
