@@ -6,7 +6,7 @@
  *
  * Gradients, g of the part: of qr (g + Q C) R^-T, C the lower triangle of -g^T Q, of R that of R g^T, mirrored, for m >= n
  * (Seeger 2017); a wide a is a square one and what Q gives of the rest. Of eigh and svd as torch's (Townsend 2016; Wan and Zhang
- * 2019): equal values have infinite ones. Vectors of eigh: V (V^T g / E) V^T with E = l_j - l_i, not made symmetric. */
+ * 2019): equal values have infinite ones. Vectors of eigh: the symmetric part of V (V^T g / E) V^T, E = l_j - l_i. */
 #include "ops/matrix.h"
 #include "ops/matrix_ref.h"
 
@@ -205,7 +205,12 @@ samba_status samba_vjp_eigh(samba_vjp *vjp)
         slopes = samba_emit2(graph, SAMBA_OP_div, slopes, differences(graph, l, false, (samba_dtype)node.dtype));
         left = samba_emit_product(graph, v, samba_emit_where_rows(graph, slopes, SAMBA_OP_ne, SAMBA_NONE));
     }
-    return samba_vjp_deliver(vjp, 0, samba_emit_product(graph, left, turned));
+    samba_ref result = samba_emit_product(graph, left, turned);
+    if (part == VECTORS) { /* half of it for each of a pair of elements, which are one number */
+        samba_ref other = samba_emit_turned(graph, result);
+        result = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_add, result, other), 0.5);
+    }
+    return samba_vjp_deliver(vjp, 0, result);
 }
 
 /* x - basis (basis^T x): what of x lies outside of the columns of `basis`. */

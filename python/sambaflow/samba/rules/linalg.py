@@ -56,6 +56,7 @@ def triangular_solve(t, input, A, upper=True, transpose=False, unitriangular=Fal
 
 @rule(torch.cholesky_solve, T.cholesky_solve, aten.cholesky_solve)
 def cholesky_solve(t, input, input2, upper=False, *, out=None):
+    """The gradient by the factor is that of the triangle that is read."""
     lower = input2.mT if upper else input2
     first = L.solve_triangular(lower, input, upper=False)
     return _into(t, out, L.solve_triangular(lower.mT, first, upper=True))
@@ -120,6 +121,9 @@ def lstsq(t, input, b, rcond=None, *, driver=None):
         found = (singular > cutoff * singular.amax(-1, keepdim=True)).sum(-1)
         values = singular if driver in ("gelsd", "gelss") else values
     return types.linalg_lstsq((solution if column is b else solution.squeeze(-1), rest, found, values))
+
+
+lstsq.asks_values = True  # outside tracing it is torch's
 
 
 # ---- determinants ----
