@@ -445,7 +445,27 @@ static samba_ref draw_fft(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, 1, &x, &attrs);
 }
 
-/* Matrices that are well apart from those that have no result: x x^T with more on its diagonal. */
+/* n x n, this number on the diagonal and 0 elsewhere. */
+static samba_ref draw_diagonal(fuzz_maker *m, samba_dtype dtype, int64_t n, double number)
+{
+    samba_attrs attrs = fuzz_none();
+    const int64_t shape[2] = {n, n};
+    samba_array array = {.dtype = dtype, .rank = 2, .numel = n * n};
+    samba_blob *blob = samba_blob_new(m->graph->context, n * n * (int64_t)samba_dtype_size(dtype));
+    if (!blob)
+        return SAMBA_NONE;
+    array.data = blob->data;
+    for (int64_t i = 0; i < n * n; i++)
+        samba_array_set_double(&array, i, i / n == i % n ? number : 0);
+    samba_blob_seal(blob);
+    attrs.literal.dtype = dtype;
+    attrs.literal.shape = samba_dims_of(2, shape);
+    attrs.literal.data = samba_graph_blob(m->graph, blob);
+    samba_blob_drop(blob);
+    return fuzz_add_or_find(m, SAMBA_OP_literal, 0, NULL, &attrs);
+}
+
+/* Matrices that are well apart from those that have no result: the diagonal is more than all else of its row. */
 static samba_ref draw_matrices(fuzz_maker *m, samba_op op)
 {
     const samba_dtype dtype = fuzz_float(m) == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
@@ -458,10 +478,11 @@ static samba_ref draw_matrices(fuzz_maker *m, samba_op op)
         inputs[1] = fuzz_fresh(m, "x", dtype, rank, sides);
     if (inputs[0] == SAMBA_NONE || (samba_ops[op].arity == 2 && inputs[1] == SAMBA_NONE))
         return SAMBA_NONE;
-    samba_ref product = samba_emit_product(m->graph, inputs[0], samba_emit_turned(m->graph, inputs[0]));
-    product = samba_emit_scalar(m->graph, SAMBA_OP_mul, product, op == SAMBA_OP_matrix_exp ? 0.05 : 0.25);
-    samba_ref more = samba_emit_scalar(m->graph, SAMBA_OP_add, product, op == SAMBA_OP_matrix_exp ? 0.5 : 4);
-    inputs[0] = samba_emit_where_rows(m->graph, product, SAMBA_OP_ne, more);
+    samba_attrs plain = fuzz_none();
+    samba_ref scale = fuzz_constant(m, dtype, 0.125);
+    inputs[0] = fuzz_add(m, SAMBA_OP_mul, 2, (samba_ref[]){inputs[0], scale}, &plain);
+    samba_ref diagonal = draw_diagonal(m, dtype, n, op == SAMBA_OP_matrix_exp ? 0.5 : 4);
+    inputs[0] = fuzz_add(m, SAMBA_OP_add, 2, (samba_ref[]){inputs[0], diagonal}, &plain);
     if (op == SAMBA_OP_triangular_solve) {
         fuzz_set_int(op, &attrs, "upper", fuzz_below(m, 2));
         fuzz_set_int(op, &attrs, "unit", 0);

@@ -17,7 +17,7 @@
 #include <sambaflow/graph.h>
 #include <string.h>
 
-#define MOST 64 /* of anything in these plans */
+#define MOST 128 /* of anything in these plans */
 
 /* Makes both checksums of a PEF's bytes right again after a change. */
 static inline void seal(char *bytes, size_t size)

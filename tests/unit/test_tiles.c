@@ -102,6 +102,8 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;
         if (isnan(a.f))
             return isnan(got.f);
+        if (got.f == want->f) /* infinite ones */
+            return true;
         return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) ||
                fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, fmax(fabs(a.f), 1));
     }

@@ -141,6 +141,8 @@ static const function functions[] = {
     {"erf", samba_erf, erf, 4, .shape = RISING},
     {"erfc", samba_erfc, erfc, 4, .shape = FALLING},
     {"lgamma", samba_lgamma, lgamma, .limit = 4},
+    {"digamma", samba_digamma, digamma_of, .limit = 2},
+    {"trigamma", samba_digamma, trigamma_of, .limit = 2, .slope = true},
     {"logical_not", samba_logical_not, is_zero, .limit = 0},
     {"cast bool", NULL, not_zero, .limit = 0, .cast = SAMBA_BOOL},
     {"cast bfloat16", NULL, to_bfloat16, 0, .shape = RISING, .cast = SAMBA_BFLOAT16},
