@@ -544,7 +544,6 @@ static const struct {
                {"resample2d", draw_resample},
                {"fft", draw_fft},
                {"grid_sample*", draw_grid_sample},
-               {"cholesky", draw_matrices},
                {"triangular_solve", draw_matrices},
                {"solve", draw_matrices},
                {"inv", draw_matrices},
@@ -572,7 +571,8 @@ static recipe *recipe_of(samba_op op)
 /* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
  * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
  * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). Factors have no gradients of their
- * own, and vectors only where values are apart (tests/operators). What needs LAPACK is drawn where this build has it. */
+ * own, and vectors only where values are apart (tests/operators); that of a
+ * cholesky is symmetric, as is what it is given. What needs LAPACK is drawn where this build has it. */
 static bool is_left_out(samba_op op)
 {
 #ifndef FUZZ_MATRICES
@@ -581,8 +581,8 @@ static bool is_left_out(samba_op op)
 #endif
     return op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention || op == SAMBA_OP_stored_linear ||
            op == SAMBA_OP_ctc_loss || op == SAMBA_OP_ctc_loss_grad || op == SAMBA_OP_grad_output ||
-           op == SAMBA_OP_custom_gradient || op == SAMBA_OP_lu_solve || op == SAMBA_OP_qr || op == SAMBA_OP_eigh ||
-           op == SAMBA_OP_svd || op == SAMBA_OP_pinv || strstr(samba_ops[op].name, "_factors");
+           op == SAMBA_OP_custom_gradient || op == SAMBA_OP_lu_solve || op == SAMBA_OP_cholesky || op == SAMBA_OP_qr ||
+           op == SAMBA_OP_eigh || op == SAMBA_OP_svd || op == SAMBA_OP_pinv || strstr(samba_ops[op].name, "_factors");
 }
 
 static samba_ref draw_operator(fuzz_maker *m)

@@ -100,7 +100,7 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
     }
     default: {
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;
-        if (isnan(a.f))
+        if (isnan(a.f) || isnan(want->f)) /* the latter at poles */
             return isnan(got.f);
         if (got.f == want->f) /* infinite ones */
             return true;
