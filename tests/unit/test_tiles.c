@@ -100,9 +100,9 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
     }
     default: {
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;
-        if (isnan(a.f) || isnan(want->f)) /* the latter at poles */
+        if (isnan(a.f))
             return isnan(got.f);
-        if (got.f == want->f) /* infinite ones */
+        if (got.f == want->f || (isnan(got.f) && isnan(want->f))) /* at poles */
             return true;
         return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) ||
                fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, fmax(fabs(a.f), 1));
