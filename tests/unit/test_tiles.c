@@ -103,7 +103,7 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;
         if (isnan(a.f))
             return isnan(got.f);
-        if (got.f == want->f || (isnan(got.f) && isnan(want->f))) /* at poles */
+        if (got.f == rounded_to(class_, want->f) || (isnan(got.f) && isnan(want->f))) /* at poles */
             return true;
         const double most = fmax(fmax(fabs(a.f), 1), fabs(want->f));
         return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) ||
