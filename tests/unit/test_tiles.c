@@ -106,8 +106,7 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
         if (got.f == rounded_to(class_, want->f) || (isnan(got.f) && isnan(want->f))) /* at poles */
             return true;
         const double most = fmax(fmax(fabs(a.f), 1), fabs(want->f));
-        return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) ||
-               fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, most);
+        return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) || fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, most);
     }
     }
 }

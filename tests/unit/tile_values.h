@@ -45,7 +45,7 @@ static inline double logaddexp_of(double x, double y)
 }
 static inline double mish_of(double x) { return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))); }
 
-/* By the recurrence up to 30, where three terms of the series are enough; below 0 reflected. */
+/* By the recurrence up to 30, where five terms of the series are enough; below 0 reflected. */
 static inline double digamma_of(double x)
 {
     if (x < 0)
@@ -54,7 +54,9 @@ static inline double digamma_of(double x)
     for (; at < 30; at += 1)
         sum += 1 / at;
     const long double z = 1 / (at * at);
-    return isinf(x) ? x : (double)(logl(at) - 0.5L / at - z * (1 / 12.0L - z * (1 / 120.0L - z / 252)) - sum);
+    return isinf(x) ? x
+                    : (double)(logl(at) - 0.5L / at -
+                               z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z / 132)))) - sum);
 }
 
 static inline double trigamma_of(double x)
@@ -66,7 +68,11 @@ static inline double trigamma_of(double x)
     for (; at < 30; at += 1)
         sum += 1 / (at * at);
     const long double z = 1 / (at * at);
-    return isinf(x) ? 0 : (double)((1 + 0.5L / at + z * (1 / 6.0L - z * (1 / 30.0L - z / 42))) / at + sum);
+    return isinf(x)
+               ? 0
+               : (double)((1 + 0.5L / at + z * (1 / 6.0L - z * (1 / 30.0L - z * (1 / 42.0L - z * (1 / 30.0L - z * 5 / 66))))) /
+                              at +
+                          sum);
 }
 
 static inline double remainder_of(double x, double y)
