@@ -3,7 +3,8 @@
 nothing, `loss.backward()` of what a run gave has nothing to go back through. Both say what the device has in their place. A
 model that was traced may still train on the host: gradients of the host's are stepped by as ever.
 
-The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer.
+The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer. What a scheduler does to
+the learning rate is seen by a run that is given it as a hyperparameter; a loop that never gives it is told so, once.
 
 >>> import tempfile
 >>> import torch
@@ -22,7 +23,7 @@ StateError
 
 import weakref
 
-from sambaflow import errors
+from sambaflow import errors, launch
 
 
 class Watched:
@@ -56,6 +57,29 @@ def watch(session, optimizers):
             del hooks[key]
         optimizer.register_step_pre_hook(Watched(session))
         optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
+    alone = session._optimizers is None  # several graphs: some of them have no steps
+    session._rates = (
+        [(group, group["lr"]) for each in optimizers for group in each.param_groups if "lr" in group] if alone else ()
+    )
+
+
+def checked(rates, hyperparameters, section_types, section_ids):
+    """The rates, (group, rate when it was traced), that further runs have to check: none once a run was given hyperparameters, by
+    which the loop says its rates, or once it was warned of a step by another rate than the group's."""
+    if hyperparameters:
+        return ()
+    if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
+        return rates
+    for group, traced in rates:
+        if group["lr"] != traced:
+            launch.warn(
+                f"run: the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
+                f"{float(traced):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
+                "scheduler.get_last_lr()[0]}, behind scheduler.step() too",
+                UserWarning,
+            )
+            return ()
+    return rates
 
 
 def others(optimizer):
