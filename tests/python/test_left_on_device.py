@@ -3,6 +3,8 @@
 before a model that shares them is traced, and a scheduler whose rate no run is given."""
 
 import contextlib
+import copy
+import pickle
 import warnings
 
 import pytest
@@ -126,3 +128,37 @@ def test_inputs_without_names(tmp_path):
         samba.session.run((torch.randn(16, 4), torch.randn(16, 1)), outputs)
     with pytest.warns(UserWarning, match="'y' is not given, so each step learns"):
         samba.session.run(batch()[:1], outputs)
+
+
+def test_state_dict_of_what_was_not_fetched(tmp_path):
+    model = samba.from_torch_model_(Net())
+    outputs, _ = traced(tmp_path, model)
+    with silence():
+        model.state_dict()
+    samba.session.run(batch(), outputs)
+    with pytest.warns(UserWarning, match=r"state_dict of Net: .*trained 'trunk.weight'.*to_cpu\(model\) first"):
+        old = model.state_dict()
+    with silence():
+        copy.deepcopy(model).state_dict()
+        pickle.loads(pickle.dumps(model)).state_dict()
+        samba.session.to_cpu(model)
+        assert not torch.equal(old["trunk.weight"].torch(), model.state_dict()["trunk.weight"].torch())
+        samba.session.run(batch(), outputs)
+        samba.session.reset()
+        model.state_dict()
+
+
+def test_keywords_of_run(tmp_path):
+    outputs, _ = traced(tmp_path, samba.from_torch_model_(Net()))
+    with pytest.raises(TypeError, match="no keyword 'inputs': did you mean 'input_tensors'"):
+        samba.session.run(inputs=batch(), outputs=outputs)
+
+
+def test_lazy_parameters_stay_without_values(tmp_path):
+    with samba.lazy_param(seed=1):
+        model = samba.from_torch_model_(Net())
+    outputs, _ = traced(tmp_path, model)
+    samba.session.run(batch(), outputs)
+    with silence():
+        model.state_dict()
+    assert not model.trunk.weight.has_data

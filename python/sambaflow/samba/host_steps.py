@@ -6,6 +6,8 @@ model that was traced may still train on the host: gradients of the host's are s
 The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer. What a scheduler does to
 the learning rate is seen by a run that is given it as a hyperparameter; a loop that never gives it is told so, once.
 
+`model.state_dict()` has the host's values. Where the device has trained and nobody has fetched, they are those from before.
+
 >>> import tempfile
 >>> import torch
 >>> import sambaflow.samba as samba
@@ -21,9 +23,11 @@ the learning rate is seen by a run that is given it as a hyperparameter; a loop 
 StateError
 """
 
+import contextlib
 import weakref
 
 from sambaflow import errors, launch
+from sambaflow.samba import _state
 
 
 class Watched:
@@ -49,8 +53,34 @@ class Watched:
             )
 
 
-def watch(session, optimizers):
-    """Has optimizers that a session was traced with say so."""
+class Stale:
+    """A hook before `state_dict` of a model that a session's device trains. A copy of the model has none."""
+
+    def __init__(self, session=None):
+        self._session = session and weakref.ref(session)
+
+    def __reduce__(self):
+        return Stale, ()
+
+    def __call__(self, model, prefix, keep_vars):
+        session, name = self._session and self._session(), None
+        if session is not None and session.is_loaded and _state.here.tracer is None:
+            with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
+                name = session._owned.left(session, model.parameters())
+        if name:
+            launch.warn(
+                f"state_dict of {type(model).__name__}: the device has trained {name!r}, and the host has values from before: "
+                "call samba.session.to_cpu(model) first, or samba.session.save(path) in place of torch.save",
+                UserWarning,
+            )
+
+
+def watch(session, optimizers, model=None):
+    """Has optimizers, and the model, that a session was traced with say so."""
+    if optimizers and model is not None:
+        for key in [key for key, hook in model._state_dict_pre_hooks.items() if isinstance(hook, Stale)]:
+            del model._state_dict_pre_hooks[key]
+        model.register_state_dict_pre_hook(Stale(session))
     for optimizer in optimizers:
         hooks = optimizer._optimizer_step_pre_hooks
         for key in [key for key, hook in hooks.items() if isinstance(hook, Watched)]:

@@ -366,7 +366,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
         if transfer_device and self.is_loaded:
-            self._owned.warn_of_left("trace_graph", self, tracer)
+            self._owned.warn_of_left(self, tracer)
         self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
         self._settings.traced(data_parallel_mode, distlearn_config is not None)
         self._several, self._optimizers, self._owned, self._modes = [], None, Owned(), stand
@@ -379,7 +379,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
             self._send_optimizer_state(optim)
             never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
-        host_steps.watch(self, optimizers)
+        host_steps.watch(self, optimizers, model)
         model.output_tensors = outputs
         if init_output_grads:
             output_grads.start(self, outputs)
