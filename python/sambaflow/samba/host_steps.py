@@ -3,7 +3,10 @@
 nothing, `loss.backward()` of what a run gave has nothing to go back through. Both say what the device has in their place. A
 model that was traced may still train on the host: gradients of the host's are stepped by as ever.
 
-The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer.
+The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer. What a scheduler does to
+the learning rate is seen by a run that is given it as a hyperparameter; a loop that never gives it is told so, once.
+
+`model.state_dict()` has the host's values. Where the device has trained and nobody has fetched, they are those from before.
 
 >>> import tempfile
 >>> import torch
@@ -20,9 +23,11 @@ The device does the steps, so torch's schedulers need not be told of them by a `
 StateError
 """
 
+import contextlib
 import weakref
 
-from sambaflow import errors
+from sambaflow import errors, launch
+from sambaflow.samba import _state
 
 
 class Watched:
@@ -48,14 +53,63 @@ class Watched:
             )
 
 
-def watch(session, optimizers):
-    """Has optimizers that a session was traced with say so."""
+class Stale:
+    """A hook before `state_dict` of a model that a session's device trains. A copy of the model has none."""
+
+    def __init__(self, session=None):
+        self._session = session and weakref.ref(session)
+
+    def __reduce__(self):
+        return Stale, ()
+
+    def __call__(self, model, prefix, keep_vars):
+        session, name = self._session and self._session(), None
+        if session is not None and session.is_loaded and _state.here.tracer is None:
+            with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
+                name = session._owned.left(session, model.parameters())
+        if name:
+            launch.warn(
+                f"state_dict of {type(model).__name__}: the device has trained {name!r}, and the host has values from before: "
+                "call samba.session.to_cpu(model) first, or samba.session.save(path) in place of torch.save",
+                UserWarning,
+            )
+
+
+def watch(session, optimizers, model=None):
+    """Has optimizers, and the model, that a session was traced with say so."""
+    if optimizers and model is not None:
+        for key in [key for key, hook in model._state_dict_pre_hooks.items() if isinstance(hook, Stale)]:
+            del model._state_dict_pre_hooks[key]
+        model.register_state_dict_pre_hook(Stale(session))
     for optimizer in optimizers:
         hooks = optimizer._optimizer_step_pre_hooks
         for key in [key for key, hook in hooks.items() if isinstance(hook, Watched)]:
             del hooks[key]
         optimizer.register_step_pre_hook(Watched(session))
         optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
+    alone = session._optimizers is None  # several graphs: some of them have no steps
+    session._rates = (
+        [(group, group["lr"]) for each in optimizers for group in each.param_groups if "lr" in group] if alone else ()
+    )
+
+
+def checked(rates, hyperparameters, section_types, section_ids):
+    """The rates, (group, rate when it was traced), that further runs have to check: none once a run was given hyperparameters, by
+    which the loop says its rates, or once it was warned of a step by another rate than the group's."""
+    if hyperparameters:
+        return ()
+    if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
+        return rates
+    for group, traced in rates:
+        if group["lr"] != traced:
+            launch.warn(
+                f"run: the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
+                f"{float(traced):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
+                "scheduler.get_last_lr()[0]}, behind scheduler.step() too",
+                UserWarning,
+            )
+            return ()
+    return rates
 
 
 def others(optimizer):

@@ -37,7 +37,7 @@ def refuse_unknown(words, function, *others):
     known = list(_known(function, *others))
     for word in words:
         if word not in known:
-            near = difflib.get_close_matches(word, known, 1)
+            near = [name for name in known if name == f"{word[:-1]}_tensors"] or difflib.get_close_matches(word, known, 1)
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(x for x in known if x != 'self')}"
             raise errors.ArgumentTypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None
 

@@ -26,9 +26,10 @@ def watch(ports, examples, kept):
     def first(inputs, outputs, hyperparameters, types, ids, train, calls, gradients, graph_name=None, replicas=None, reuse=()):
         its = own()
         if _is_step(inputs, types, ids, train):
-            del its.run
-            given = {its.device_name(x) for x in inputs} | set(reuse) | set(kept)
-            if missing := [name for name in sent if name not in given]:
+            given = {its.device_name(x) for x in inputs}
+            if "" not in given:  # which the run refuses
+                del its.run
+            if "" not in given and (missing := [name for name in sent if name not in given | set(reuse) | set(kept)]):
                 launch.warn(
                     f"run: {', '.join(map(repr, missing))} is not given, so each step learns from what trace_graph was given: "
                     "give it to each run, or name it in reuse_inputs to say that it stays",

@@ -19,7 +19,9 @@ converted, and is refused: left out silently, old values would go on.
 
 import weakref
 
-from sambaflow import errors
+import torch
+
+from sambaflow import errors, launch
 from sambaflow.samba.sambatensor import SambaTensor
 
 KINDS = ("_parameters", "_buffers")
@@ -34,12 +36,21 @@ def _plain(call, kind, path):
     )
 
 
+def _sample(values):
+    """Some of a tensor's values, by which a change of it is seen; None of what has none, which nobody makes for this, or lies
+    scattered."""
+    if values is None or not values.is_contiguous():
+        return None
+    return values.detach().reshape(-1)[:: max(1, values.numel() // 256)].clone()
+
+
 class Owned:
     """Of a session."""
 
     def __init__(self):
         self._tensors = {}  # id -> (name, tensor), which stays alive
         self._modules = weakref.WeakKeyDictionary()  # module -> {(kind, key): name}
+        self._samples = {}  # id -> sample of a tensor when host and device had the same values
 
     def names(self):
         """{id of a tensor: name}."""
@@ -77,6 +88,33 @@ class Owned:
         """The name of a tensor, '' where it has none."""
         known = self._tensors.get(id(tensor))
         return known[0] if known else tensor.sn_name
+
+    def is_alike(self, tensor):
+        """Notes that host and device have the same values of a tensor: it was sent, or fetched."""
+        if id(tensor) in self._tensors:
+            self._samples[id(tensor)] = _sample(tensor._held)
+
+    def left(self, session, tensors):
+        """The name of one of these parameters that the device has trained and nobody has fetched since, None where there is none.
+        What the host has changed meanwhile is meant to be as it is."""
+        for tensor in tensors:
+            name, sample = self.name_of(tensor) if self.has(tensor) else "", self._samples.get(id(tensor))
+            if sample is None or not session.has(name) or not session.has(f"{name}.grad"):
+                continue
+            now, trained = _sample(tensor._held), _sample(tensor.as_held(session.device_get(name)))
+            if now is not None and torch.equal(now, sample) and not torch.equal(trained, sample):
+                return name
+        return None
+
+    def warn_of_left(self, session, tracer):
+        """Warns when trace_graph is about to send weights anew that this device has trained and nobody has fetched."""
+        if name := self.left(session, [tensor for _, tensor, trainable in tracer.names.values() if trainable]):
+            launch.warn(
+                f"trace_graph: the device has trained {name!r}, and the model on the host has the values from before, which are "
+                "sent to the device now: call samba.session.to_cpu(model) of the model that was trained before this call",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def of_model(self, call, session, model, kinds):
         """(name, tensor) of those of its tensors that the device of `session` has."""

@@ -100,7 +100,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         self.graphs = {}  # name -> SambaGraph, as add_graph was given them
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
-        self.seed = 0
+        self.seed, self._rates = 0, ()  # rates: of host_steps
         self._profiler, self._runtime_profile = Profiler(), None
         self._settings = Settings()
         self._all_off()
@@ -365,6 +365,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         sizes_of.compare_others(self, device, model, inputs, loss_indices, own)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         regions = {region: of for region, of in tracer.regions.names.items() if region not in device.tensors}
+        if transfer_device and self.is_loaded:
+            self._owned.warn_of_left(self, tracer)
         self._use(device, {**regions, **tracer.regions.aliases})  # from here on nothing is refused
         self._settings.traced(data_parallel_mode, distlearn_config is not None)
         self._several, self._optimizers, self._owned, self._modes = [], None, Owned(), stand
@@ -377,7 +379,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
             self._send_optimizer_state(optim)
             never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
-        host_steps.watch(self, optimizers)
+        host_steps.watch(self, optimizers, model)
         model.output_tensors = outputs
         if init_output_grads:
             output_grads.start(self, outputs)
@@ -601,6 +603,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if grad_of_outputs is not None:
             given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
+        if self._rates:
+            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
             if x.__class__ is not SambaTensor:  # nested, or a parameter
@@ -717,6 +721,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
                 and self._device.tensors[self._aliases.get(name, name)][0] != "output"
             ):
                 self.device_set(name, tensor)
+                self._owned.is_alike(tensor)
 
     @staticmethod
     def use_abexit(func, *args, **kwargs):

@@ -69,8 +69,8 @@ def _of_dims(inputs, dims):
                 wanted = f"the first input {own[d]}" if x.shape[d] in sizes else f"its sizes are {', '.join(map(str, sizes))}"
                 raise errors.ShapeError(
                     f"compile: input {getattr(x, 'sn_name', '')!r} has {x.shape[d]} in dim {d}, which is {name!r} of dims, and "
-                    f"{wanted}: dims names the first dims of all inputs; where they differ from input to input, give examples of "
-                    "each size as `sizes`"
+                    f"{wanted}: dims names the first dims of all inputs; where they differ from input to input, give compile the "
+                    "inputs of each other size instead: sizes=[other_inputs, ...]"
                 )
     combinations = [own, *(each for each in itertools.product(*dims.values()) if each != own)]
     return [

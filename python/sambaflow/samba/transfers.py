@@ -22,6 +22,7 @@ class Transfers:
         `inplace` into the memory that is there."""
         for name, tensor in self._of_model("to_cpu", model):
             tensor._fetched(self, inplace, name)
+            self._owned.is_alike(tensor)
         for parameter, state, key, name in self._optimizer_state(optims):
             held = values_of(state.get(key))
             fresh = self.device_get(name)
@@ -47,6 +48,7 @@ class Transfers:
         self.loaded()
         for name, tensor in self._of_model("to_rdu", model):
             self.device_set(name, tensor)
+            self._owned.is_alike(tensor)
         self._send_optimizer_state(optims)
 
     def _of_model(self, call, model, kinds=KINDS):
