@@ -33,6 +33,15 @@ static const samba_plan_tensor *input_of(const samba_session *session, int32_t g
     return tensor && tensor->kind == SAMBA_KIND_INPUT ? tensor : NULL;
 }
 
+/* The names of a graph's tensors of a kind, to be cleared. */
+static void list_tensors(samba_text *names, const samba_session *session, int32_t graph, samba_tensor_kind kind)
+{
+    samba_text_init(names, session->context);
+    for (int32_t i = 0; i < session->plan.tensor_count; i++)
+        if (session->plan.tensors[i].kind == (int32_t)kind && samba_plan_has_tensor(&session->plan.graphs[graph], i))
+            samba_text_add(names, "%s'%s'", names->length ? ", " : "", session->plan.tensors[i].name);
+}
+
 samba_status samba_feed_find_loss(samba_session *session, const char *graph_name, const char **loss)
 {
     int32_t graph;
@@ -48,10 +57,10 @@ samba_status samba_feed_find_loss(samba_session *session, const char *graph_name
             count++;
         }
     }
-    return count == 1 ? SAMBA_OK
-                      : samba_fail(session->context, SAMBA_ERROR_NAME,
-                                   "%s: `loss` of the options says which output of one number it is",
-                                   count ? "the PEF has several losses" : "the PEF has no loss of one number");
+    return count == 1
+               ? SAMBA_OK
+               : samba_fail(session->context, SAMBA_ERROR_NAME, "%s: `loss` of the options says which output of one number it is",
+                            count ? "the PEF has several losses" : "the PEF has no loss of one number");
 }
 
 samba_status samba_feed_rows(samba_session *session, const samba_source *source, const char *graph_name, int64_t *rows)
@@ -66,11 +75,9 @@ samba_status samba_feed_rows(samba_session *session, const samba_source *source,
         }
     }
     samba_text names;
-    samba_text_init(&names, session->context);
-    for (int32_t i = 0; i < session->plan.tensor_count; i++)
-        if (session->plan.tensors[i].kind == SAMBA_KIND_INPUT && samba_plan_has_tensor(&session->plan.graphs[graph], i))
-            samba_text_add(&names, "%s'%s'", names.length ? ", " : "", session->plan.tensors[i].name);
-    samba_fail(session->context, SAMBA_ERROR_NAME, "no field of the source is an input of the graph, which has %.400s: the first is '%s'",
+    list_tensors(&names, session, graph, SAMBA_KIND_INPUT);
+    samba_fail(session->context, SAMBA_ERROR_NAME,
+               "no field of the source is an input of the graph, which has %.400s: the first is '%s'",
                names.data ? names.data : "none", source->o.fields[0].name);
     samba_text_clear(&names);
     return SAMBA_ERROR_NAME;
@@ -89,10 +96,11 @@ static samba_status check_fields(const samba_feed *feed, int32_t graph)
         if (input->dtype != (int32_t)field->dtype)
             return samba_fail(feed->session->context, SAMBA_ERROR_DTYPE, "field '%s' is %s, and the input of that name is %s",
                               field->name, samba_dtype_name(field->dtype), samba_dtype_name((samba_dtype)input->dtype));
-        if (input->rank != field->rank + 1 || memcmp(input->shape + 1, field->shape, sizeof *field->shape * (size_t)field->rank) != 0)
+        if (input->rank != field->rank + 1 ||
+            memcmp(input->shape + 1, field->shape, sizeof *field->shape * (size_t)field->rank) != 0)
             return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
-                              "samples of field '%s' have the shape %s, and the input of that name takes a batch of %s", field->name,
-                              SAMBA_SHAPE_OF(field), SAMBA_SHAPE(input->rank - 1, input->shape + 1));
+                              "samples of field '%s' have the shape %s, and the input of that name takes a batch of %s",
+                              field->name, SAMBA_SHAPE_OF(field), SAMBA_SHAPE(input->rank - 1, input->shape + 1));
         if (input->shape[0] != feed->rows)
             return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
                               "batch_size is %lld, and input '%s' takes %lld samples: give no batch_size, or compile with that",
@@ -117,8 +125,8 @@ samba_status samba_feed_open(samba_feed *feed, samba_session *session, const sam
     SAMBA_TRY(samba_feed_add(feed, loss, &place));
     const samba_plan_tensor *its = tensor_of(session, graph, loss);
     return its->rank == 0 ? SAMBA_OK
-                          : samba_fail(session->context, SAMBA_ERROR_SHAPE, "the loss '%s' is of shape %s and not one number", loss,
-                                       SAMBA_SHAPE_OF(its));
+                          : samba_fail(session->context, SAMBA_ERROR_SHAPE, "the loss '%s' is of shape %s and not one number",
+                                       loss, SAMBA_SHAPE_OF(its));
 }
 
 samba_status samba_feed_add(samba_feed *feed, const char *output, int *place)
@@ -129,13 +137,48 @@ samba_status samba_feed_add(samba_feed *feed, const char *output, int *place)
             return SAMBA_OK;
     SAMBA_TRY(samba_feed_graph_of(feed->session, feed->graph_name, &graph));
     const samba_plan_tensor *tensor = tensor_of(feed->session, graph, output);
-    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT)
-        return samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'",
-                          feed->session->plan.graphs[graph].name, output);
+    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT) {
+        samba_text names;
+        list_tensors(&names, feed->session, graph, SAMBA_KIND_OUTPUT);
+        samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'; it has %.400s",
+                   feed->session->plan.graphs[graph].name, output, names.data ? names.data : "none");
+        samba_text_clear(&names);
+        return SAMBA_ERROR_NAME;
+    }
     if (feed->output_count == SAMBA_FEED_OUTPUTS)
         return samba_fail(feed->session->context, SAMBA_ERROR_ARGUMENT, "metrics of more than %d outputs",
                           SAMBA_FEED_OUTPUTS - 1);
     feed->outputs[feed->output_count++] = output;
+    return SAMBA_OK;
+}
+
+void samba_feed_list_fields(samba_text *names, const samba_session *session, const samba_source *source)
+{
+    samba_text_init(names, session->context);
+    for (int i = 0; i < source->o.field_count; i++)
+        samba_text_add(names, "%s'%s'", i ? ", " : "", source->o.fields[i].name);
+}
+
+samba_status samba_feed_check_inputs(samba_session *session, const samba_source *source, const char *graph_name)
+{
+    const samba_plan *plan = &session->plan;
+    int32_t graph;
+    SAMBA_TRY(samba_feed_graph_of(session, graph_name, &graph));
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        bool found = session->given[t] || !samba_plan_has_tensor(&plan->graphs[graph], t);
+        for (int i = 0; i < source->o.field_count && !found; i++)
+            found = strcmp(source->o.fields[i].name, plan->tensors[t].name) == 0;
+        if (found)
+            continue;
+        samba_text names;
+        samba_feed_list_fields(&names, session, source);
+        samba_fail(session->context, SAMBA_ERROR_NAME,
+                   "no field of the source gives input '%s' of graph '%s'; its fields are %.400s: name one of them so, or "
+                   "samba_session_set gives it a value that stays",
+                   plan->tensors[t].name, plan->graphs[graph].name, names.data ? names.data : "none");
+        samba_text_clear(&names);
+        return SAMBA_ERROR_NAME;
+    }
     return SAMBA_OK;
 }
 
@@ -180,10 +223,11 @@ samba_status samba_feed_check(samba_feed *feed, int64_t count, bool drop_possibl
 {
     if (count == 0 || count == feed->rows || feed->pads || !feed->has_loss || graph_for(feed, count) >= 0)
         return SAMBA_OK;
-    return samba_fail(feed->session->context, SAMBA_ERROR_SHAPE,
-                      "the last batch has %lld samples of %lld: compile a size of %lld too (samba_multigraph_add_size), or say by "
-                      "`pads` what the loss leaves out, such as a label of -100%s",
-                      (long long)count, (long long)feed->rows, (long long)count, drop_possible ? ", or give drop_last" : "");
+    return samba_fail(
+        feed->session->context, SAMBA_ERROR_SHAPE,
+        "the last batch has %lld samples of %lld: compile a size of %lld too (samba_multigraph_add_size), or say by "
+        "`pads` what the loss leaves out, such as a label of -100%s",
+        (long long)count, (long long)feed->rows, (long long)count, drop_possible ? ", or give drop_last" : "");
 }
 
 static samba_status make_outputs(samba_feed *feed, int32_t number, samba_feed_graph *graph)

@@ -9,8 +9,7 @@
 
 samba_train_options samba_train_defaults(void)
 {
-    return (samba_train_options){
-        .struct_size = sizeof(samba_train_options), .epochs = 1, .prefetch = 2, .keep = 2, .lr = NAN};
+    return (samba_train_options){.struct_size = sizeof(samba_train_options), .epochs = 1, .prefetch = 2, .keep = 2, .lr = NAN};
 }
 
 static samba_status bad_option(const samba_loop *loop, const char *name, const char *what)
@@ -152,9 +151,10 @@ static samba_status count_steps(samba_loop *loop)
     loop->epoch_steps = batches < 0 ? -1 : batches / loop->accumulation;
     if (loop->accumulation > 1 && !o->drop_last &&
         (batches < 0 || batches % loop->accumulation > 0 || samba_source_count(o->train) % o->batch_size > 0))
-        return samba_fail(loop->context, SAMBA_ERROR_SHAPE,
-                          "samba_train: a step of this PEF is %d batches, and the last ones of an epoch may fill none: give drop_last",
-                          loop->accumulation);
+        return samba_fail(
+            loop->context, SAMBA_ERROR_SHAPE,
+            "samba_train: a step of this PEF is %d batches, and the last ones of an epoch may fill none: give drop_last",
+            loop->accumulation);
     if (loop->epoch_steps == 0)
         return samba_fail(loop->context, SAMBA_ERROR_SHAPE,
                           "samba_train: a step takes %lld samples and there are only %lld to train on",
@@ -167,10 +167,7 @@ static samba_status count_steps(samba_loop *loop)
     return SAMBA_OK;
 }
 
-static bool is_rate(const char *name)
-{
-    return strcmp(name, "lr") == 0 || samba_ends_with(name, ".lr");
-}
+static bool is_rate(const char *name) { return strcmp(name, "lr") == 0 || samba_ends_with(name, ".lr"); }
 
 static samba_status find_rates(samba_loop *loop)
 {
@@ -197,6 +194,28 @@ static samba_status find_rates(samba_loop *loop)
     return SAMBA_OK;
 }
 
+/* Without one a loop would run to its end, and no weight would move. */
+static samba_status check_optimizer(const samba_loop *loop, const samba_plan_graph *graph)
+{
+    for (int32_t s = 0; s < graph->section_count; s++)
+        if (strcmp(samba_section_type_names[loop->session->plan.sections[graph->first_section + s].phase], "OPT") == 0)
+            return SAMBA_OK;
+    return samba_fail(loop->context, SAMBA_ERROR_STATE,
+                      "samba_train: graph '%s' was compiled without an optimizer and cannot train: give "
+                      "samba_compile_options.optimizers one",
+                      graph->name);
+}
+
+samba_evaluate_options samba_loop_evaluation(const samba_loop *loop)
+{
+    samba_evaluate_options by = samba_evaluate_defaults();
+    by.loss = loop->o.loss;
+    by.graph_name = loop->o.graph_name;
+    by.metric_count = loop->o.metric_count;
+    by.metrics = loop->metrics;
+    return by;
+}
+
 samba_status samba_loop_open(samba_loop *loop)
 {
     samba_train_options *o = &loop->o;
@@ -207,6 +226,7 @@ samba_status samba_loop_open(samba_loop *loop)
     if (loop->session->plan.graphs[graph].inference)
         return samba_fail(loop->context, SAMBA_ERROR_STATE, "samba_train: graph '%s' was compiled for inference and cannot train",
                           loop->session->plan.graphs[graph].name);
+    SAMBA_TRY(check_optimizer(loop, &loop->session->plan.graphs[graph]));
     loop->accumulation = loop->session->plan.graphs[graph].grad_accumulation_steps;
     SAMBA_TRY(make_metrics(loop));
     SAMBA_TRY(find_monitor(loop));
@@ -216,6 +236,11 @@ samba_status samba_loop_open(samba_loop *loop)
     SAMBA_TRY(samba_feed_open(&loop->feed, loop->session, o->train, o->batch_size, o->pad_count > 0, o->graph_name, o->loss));
     SAMBA_TRY(count_steps(loop));
     SAMBA_TRY(check_last_batches(loop));
+    SAMBA_TRY(samba_feed_check_inputs(loop->session, o->train, o->graph_name));
+    if (o->validation) {
+        const samba_evaluate_options by = samba_loop_evaluation(loop);
+        SAMBA_TRY(samba_evaluate_check(loop->session, loop->validation, &by));
+    }
     SAMBA_TRY(find_rates(loop));
     loop->stop = (samba_early_stop){o->patience, o->min_delta, loop->greater, NAN, 0};
     loop->best = loop->last_loss = NAN;

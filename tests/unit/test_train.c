@@ -77,7 +77,8 @@ TEST(as_written_out)
                     ((int64_t *)samba_tensor_data(all.inputs[1]))[order[8 * b + i]];
             }
             samba_run_options r = giving(2, given.inputs);
-            const double lr = step < 2 ? 0.01 * (double)(step + 1) / 3 : 0.01 * (1 + cos(3.14159265358979323846 * (double)(step - 2) / 8)) / 2;
+            const double lr =
+                step < 2 ? 0.01 * (double)(step + 1) / 3 : 0.01 * (1 + cos(3.14159265358979323846 * (double)(step - 2) / 8)) / 2;
             r.hyperparameters = &(samba_hyperparameter){"lr", lr};
             r.hyperparameter_count = 1;
             need(samba_run(other, &r));
@@ -364,11 +365,35 @@ TEST(accumulates)
 
 /* ---- what is refused ---- */
 
+TEST(no_optimizer)
+{
+    batch all = batch_new(8);
+    char pef[512];
+    samba_session *session;
+    samba_source *train = source_of(0, 8);
+    samba_compile_options o = samba_compile_defaults();
+    o.name = "untrained";
+    o.model = classifier;
+    o.model_options = &plain;
+    o.inputs = all.inputs;
+    o.input_count = 2;
+    o.output_folder = folder;
+    need(samba_compile(context, &o, pef, sizeof pef));
+    need(samba_session_new(context, pef, NULL, &session));
+    samba_train_options by = options_of(train, NULL);
+    refuse(samba_train(session, &by, NULL), SAMBA_ERROR_STATE, "'untrained' was compiled without an optimizer");
+    samba_session_free(session);
+    samba_source_free(train);
+}
+
 TEST(refused)
 {
     samba_source *train = source_of(0, 16), *validation = source_of(16, 24), *wrong;
     samba_session *session = session_of(8, 1, 3);
-    samba_metric_options metrics[2] = {samba_metric_defaults(SAMBA_METRIC_ACCURACY), samba_metric_defaults(SAMBA_METRIC_ACCURACY)};
+    samba_metric_options metrics[2] = {samba_metric_defaults(SAMBA_METRIC_ACCURACY),
+                                       samba_metric_defaults(SAMBA_METRIC_ACCURACY)};
+    samba_metric_options odd = metrics[0];
+    odd.target = "labels";
     const struct {
         samba_train_options o;
         samba_status status;
@@ -393,7 +418,10 @@ TEST(refused)
         WITH((o.metric_count = 2, o.metrics = metrics), NAME, "two figures are named 'accuracy'"),
         WITH(o.monitor = "f1", NAME, "monitor is 'f1', and the figures are 'loss'"),
         WITH(o.loss = "logits", SHAPE, "is of shape (8, 7) and not one number"),
-        WITH(o.loss = "none", NAME, "has no output 'none'"),
+        WITH(o.loss = "none", NAME, "has no output 'none'; it has 'logits', 'loss'"),
+        WITH((o.metric_count = 1, o.metrics = &odd), NAME,
+             "and the source has no such field: `target` of its options is one of "
+             "'image', 'label'"),
         WITH(o.graph_name = "other", NAME, "no graph 'other'"),
         WITH(o.batch_size = 4, SHAPE, "batch_size is 4, and input 'image' takes 8"),
         WITH(o.lr = -1, ARGUMENT, "lr is 0 or more"),
@@ -407,6 +435,7 @@ TEST(refused)
         refuse(samba_train(session, &cases[i].o, NULL), cases[i].status, cases[i].words);
     OWN_TENSOR *image = tensor("image", SAMBA_FLOAT64, SIZES(8, PIXELS)), *other = tensor("other", SAMBA_FLOAT32, SIZES(8)),
                *none = tensor("image", SAMBA_FLOAT32, SIZES(0, PIXELS)), *small = tensor("image", SAMBA_FLOAT32, SIZES(8, 2));
+    OWN_TENSOR *alone = tensor("image", SAMBA_FLOAT32, SIZES(8, PIXELS));
     const struct {
         samba_tensor *tensor;
         samba_status status;
@@ -414,6 +443,7 @@ TEST(refused)
     } sources[] = {{image, SAMBA_ERROR_DTYPE, "field 'image' is float64, and the input of that name is float32"},
                    {small, SAMBA_ERROR_SHAPE, "samples of field 'image' have the shape (2)"},
                    {other, SAMBA_ERROR_NAME, "has 'image', 'label'"},
+                   {alone, SAMBA_ERROR_NAME, "no field of the source gives input 'label' of graph"},
                    {none, SAMBA_ERROR_SHAPE, "a step takes 8 samples and there are only 0"}};
     for (int i = 0; i < LENGTH(sources); i++) {
         need(samba_source_tensors(context, 1, &sources[i].tensor, &wrong));
@@ -430,7 +460,8 @@ TEST(refused)
 static double value_of(samba_metric_options o, int rows, int classes, const float *scores, const int64_t *targets)
 {
     samba_metric *metric;
-    OWN_TENSOR *output = tensor("", SAMBA_FLOAT32, classes > 1 ? 2 : 1, SHAPE(rows, classes)), *target = tensor("", SAMBA_INT64, SIZES(rows));
+    OWN_TENSOR *output = tensor("", SAMBA_FLOAT32, classes > 1 ? 2 : 1, SHAPE(rows, classes)),
+               *target = tensor("", SAMBA_INT64, SIZES(rows));
     memcpy(samba_tensor_data(output), scores, sizeof *scores * (size_t)(rows * classes));
     memcpy(samba_tensor_data(target), targets, sizeof *targets * (size_t)rows);
     need(samba_metric_new(context, &o, &metric));
@@ -550,4 +581,4 @@ TEST(lines)
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, accumulates, refused, metrics, metrics_refused, lines)
+               uneven_batches, accumulates, no_optimizer, refused, metrics, metrics_refused, lines)
