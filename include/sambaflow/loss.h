@@ -2,7 +2,11 @@
  *
  * Losses (torch.nn.functional). Inputs and targets broadcast and promote as there; 16-bit floats are computed in float32.
  * Gradients go to whatever is floating-point, targets and weights too. A zeroed value is left out; options start from their
- * defaults, which are PyTorch's, and may be NULL. */
+ * defaults, which are PyTorch's, and may be NULL.
+ *
+ * Beware of shapes that broadcast by mistake: guesses (N, 1) of a linear layer and targets (N) are N * N differences, each guess
+ * compared with each target, and the model learns the mean. Targets of (N, 1), or samba_squeeze of the guesses, are what is meant.
+ * PyTorch only warns of it, and so nothing here refuses it. */
 #ifndef SAMBAFLOW_LOSS_H
 #define SAMBAFLOW_LOSS_H
 

@@ -120,7 +120,7 @@ typedef struct samba_train_options {
     int pad_count;
     const samba_padding *pads;
     int prefetch; /* as of samba_loader_options */
-    const char *graph_name;
+    const char *graph_name; /* of the PEF's graphs, or of a function of several sizes; NULL: the first */
     const char *loss; /* NULL: the only output of one number that the backward starts from */
     int metric_count;
     const samba_metric_options *metrics; /* of the validation */
@@ -154,9 +154,9 @@ typedef struct samba_train_result {
     bool stopped; /* by patience or a callback */
 } samba_train_result;
 /* Errors: ARGUMENT of options, by name; NAME: an input that no field gives, an output, field or monitor that is not there; SHAPE:
- * fields that are not the inputs', a last batch that does not fit; STATE: a loss that is no number, a session that cannot train,
- * a folder with checkpoints of another training, or some without `resume`; those of sources, runs and files. What was saved
- * before an error stays. `result` may be NULL. */
+ * fields that are not the inputs', a last batch that does not fit; STATE: a loss that is no number, a graph for inference or
+ * without an optimizer, a folder with checkpoints of another training, or some without `resume`; those of sources, runs and
+ * files. What was saved before an error stays. `result` may be NULL. */
 SAMBA_API samba_status samba_train(samba_session *session, const samba_train_options *options, samba_train_result *result);
 
 #ifdef __cplusplus

@@ -61,18 +61,16 @@ samba_status samba_cell_real(const samba_cell *cell, double value, void *element
 {
     const samba_dtype dtype = cell->column->field.dtype;
     const double made = scaled(cell->column, value);
-    char word[64];
-    snprintf(word, sizeof word, "%.17g", made);
     if (samba_dtype_is_floating_point(dtype)) {
         if (isfinite(made) ? fabs(made) > greatest(dtype) : isfinite(value))
-            return bad_cell(cell, "%s is too large for the field's dtype", word);
+            return bad_cell(cell, "%.17g is too large for the field's dtype", made);
         samba_store_double(dtype, element, made);
         return SAMBA_OK;
     }
     if (made != floor(made) || isinf(made))
-        return bad_cell(cell, "%s is no whole number, and the field is of integers", word);
+        return bad_cell(cell, "%.17g is no whole number, and the field is of integers", made);
     if (!(made >= -0x1p63 && made < 0x1p63) || !integer_fits(dtype, (int64_t)made))
-        return bad_cell(cell, "%s is too large for the field's dtype", word);
+        return bad_cell(cell, "%.17g is too large for the field's dtype", made);
     samba_store_int64(dtype, element, (int64_t)made);
     return SAMBA_OK;
 }
@@ -80,12 +78,10 @@ samba_status samba_cell_real(const samba_cell *cell, double value, void *element
 samba_status samba_cell_integer(const samba_cell *cell, int64_t value, void *element)
 {
     const samba_column *column = cell->column;
-    char word[32];
     if (column->scale != 0 || column->shift != 0 || samba_dtype_is_floating_point(column->field.dtype))
         return samba_cell_real(cell, (double)value, element);
-    snprintf(word, sizeof word, "%lld", (long long)value);
     if (!integer_fits(column->field.dtype, value))
-        return bad_cell(cell, "%s is too large for the field's dtype", word);
+        return bad_cell(cell, "%lld is too large for the field's dtype", (long long)value);
     samba_store_int64(column->field.dtype, element, value);
     return SAMBA_OK;
 }

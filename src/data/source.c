@@ -30,7 +30,10 @@ static samba_status check_field(samba_context *context, const samba_source_optio
 {
     const samba_field *field = &o->fields[index];
     if (!field->name || !field->name[0])
-        return samba_fail(context, SAMBA_ERROR_NAME, "field %d of a source has no name: inputs are given by name", index);
+        return samba_fail(context, SAMBA_ERROR_NAME,
+                          "field %d of a source has no name, and inputs are given by name: name the tensor, or say by "
+                          "samba_file_options.columns what the file's is called",
+                          index);
     for (int i = 0; i < index; i++)
         if (strcmp(o->fields[i].name, field->name) == 0)
             return samba_fail(context, SAMBA_ERROR_NAME, "two fields of a source are named '%s'", field->name);

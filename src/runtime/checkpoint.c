@@ -99,6 +99,20 @@ static samba_status check_progress(const samba_session *session, const samba_ten
     return SAMBA_OK;
 }
 
+/* A head of other classes under the old one's name: partial leaves out what is not given, and this was. */
+static samba_status tell_partial(const samba_session *session, samba_status status)
+{
+    char said[512];
+    if (status != SAMBA_ERROR_SHAPE)
+        return status;
+    snprintf(said, sizeof said, "%s", samba_error_message(session->context));
+    return samba_fail(
+        session->context, status,
+        "%s: a partial load takes every tensor whose name the PEF has; give the layer another name in the model, or "
+        "give the other tensors alone (samba_session_load_tensors)",
+        said);
+}
+
 /* All parameters and buffers must be there; state may be missing, but what is there must fit. */
 static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list,
                               const samba_names *names, const samba_load_options *options)
@@ -111,7 +125,9 @@ static samba_status check_all(const samba_session *session, const char *path, co
             continue;
         const samba_tensor *found = find(list, names, tensor->name);
         if (found) {
-            SAMBA_TRY(samba_check_host_source(session, i, found, tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer"));
+            const char *what = tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer";
+            const samba_status status = samba_check_host_source(session, i, found, what);
+            SAMBA_TRY(options->partial ? tell_partial(session, status) : status);
             found_count++;
         } else if (tensor->role == SAMBA_ROLE_MODEL) {
             samba_words_add(&missing, tensor->name);

@@ -39,10 +39,15 @@ static samba_status place_metric(evaluation *e, int index)
                    : SAMBA_OK;
     SAMBA_TRY(samba_feed_add(&e->feed, m->output, &e->outputs[index]));
     e->fields[index] = field_of(e->feed.source, m->target);
-    return e->fields[index] >= 0
-               ? SAMBA_OK
-               : samba_fail(context, SAMBA_ERROR_NAME, "metric '%s' compares with field '%s', and the source has no such field",
-                            m->name, m->target);
+    if (e->fields[index] >= 0)
+        return SAMBA_OK;
+    samba_text names;
+    samba_feed_list_fields(&names, e->feed.session, e->feed.source);
+    samba_fail(context, SAMBA_ERROR_NAME,
+               "metric '%s' compares with field '%s', and the source has no such field: `target` of its options is one of %.400s",
+               m->name, m->target, names.data ? names.data : "none");
+    samba_text_clear(&names);
+    return SAMBA_ERROR_NAME;
 }
 
 static samba_status take_batch(evaluation *e, const samba_batch *batch)
@@ -71,10 +76,8 @@ static samba_status take_batch(evaluation *e, const samba_batch *batch)
 static samba_status take_all(evaluation *e, samba_loader *loader)
 {
     samba_batch batch;
-    for (int i = 0; i < e->o->metric_count; i++) {
-        SAMBA_TRY(place_metric(e, i));
+    for (int i = 0; i < e->o->metric_count; i++)
         samba_metric_reset(e->o->metrics[i]);
-    }
     SAMBA_TRY(samba_loader_begin(loader, 0, 0));
     for (;;) {
         SAMBA_TRY(samba_loader_next(loader, &batch));
@@ -82,6 +85,28 @@ static samba_status take_all(evaluation *e, samba_loader *loader)
             return SAMBA_OK;
         SAMBA_TRY(take_batch(e, &batch));
     }
+}
+
+/* `e` has its options, and is to be closed whatever becomes of it. */
+static samba_status open_all(evaluation *e, samba_session *session, const samba_loader *loader)
+{
+    const samba_loader_options *by = samba_loader_its(loader);
+    const samba_source *source = samba_loader_source(loader);
+    SAMBA_TRY(samba_feed_open(&e->feed, session, source, by->batch_size, by->pad_count > 0, e->o->graph_name, e->o->loss));
+    SAMBA_TRY(samba_feed_check_inputs(session, source, e->o->graph_name));
+    SAMBA_TRY(SAMBA_ROOM(&e->feed.arena, e->outputs, e->o->metric_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&e->feed.arena, e->fields, e->o->metric_count + 1));
+    for (int i = 0; i < e->o->metric_count; i++)
+        SAMBA_TRY(place_metric(e, i));
+    return SAMBA_OK;
+}
+
+samba_status samba_evaluate_check(samba_session *session, const samba_loader *loader, const samba_evaluate_options *options)
+{
+    evaluation e = {.o = options};
+    const samba_status status = open_all(&e, session, loader);
+    samba_feed_close(&e.feed);
+    return status;
 }
 
 samba_status samba_evaluate(samba_session *session, samba_loader *loader, const samba_evaluate_options *options, double *loss)
@@ -102,13 +127,7 @@ samba_status samba_evaluate(samba_session *session, samba_loader *loader, const 
         return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                           "samba_evaluate: a loss is wanted, and `loss` of the options names none");
     evaluation e = {.o = &o};
-    const samba_loader_options *by = samba_loader_its(loader);
-    samba_status status =
-        samba_feed_open(&e.feed, session, samba_loader_source(loader), by->batch_size, by->pad_count > 0, o.graph_name, o.loss);
-    if (status == SAMBA_OK)
-        status = SAMBA_ROOM(&e.feed.arena, e.outputs, o.metric_count + 1);
-    if (status == SAMBA_OK)
-        status = SAMBA_ROOM(&e.feed.arena, e.fields, o.metric_count + 1);
+    samba_status status = open_all(&e, session, loader);
     if (status == SAMBA_OK)
         status = take_all(&e, loader);
     if (loss)

@@ -33,6 +33,15 @@ static const samba_plan_tensor *input_of(const samba_session *session, int32_t g
     return tensor && tensor->kind == SAMBA_KIND_INPUT ? tensor : NULL;
 }
 
+/* The names of a graph's tensors of a kind, to be cleared. */
+static void list_tensors(samba_text *names, const samba_session *session, int32_t graph, samba_tensor_kind kind)
+{
+    samba_text_init(names, session->context);
+    for (int32_t i = 0; i < session->plan.tensor_count; i++)
+        if (session->plan.tensors[i].kind == (int32_t)kind && samba_plan_has_tensor(&session->plan.graphs[graph], i))
+            samba_text_add(names, "%s'%s'", names->length ? ", " : "", session->plan.tensors[i].name);
+}
+
 samba_status samba_feed_find_loss(samba_session *session, const char *graph_name, const char **loss)
 {
     int32_t graph;
@@ -66,10 +75,7 @@ samba_status samba_feed_rows(samba_session *session, const samba_source *source,
         }
     }
     samba_text names;
-    samba_text_init(&names, session->context);
-    for (int32_t i = 0; i < session->plan.tensor_count; i++)
-        if (session->plan.tensors[i].kind == SAMBA_KIND_INPUT && samba_plan_has_tensor(&session->plan.graphs[graph], i))
-            samba_text_add(&names, "%s'%s'", names.length ? ", " : "", session->plan.tensors[i].name);
+    list_tensors(&names, session, graph, SAMBA_KIND_INPUT);
     samba_fail(session->context, SAMBA_ERROR_NAME,
                "no field of the source is an input of the graph, which has %.400s: the first is '%s'",
                names.data ? names.data : "none", source->o.fields[0].name);
@@ -131,13 +137,48 @@ samba_status samba_feed_add(samba_feed *feed, const char *output, int *place)
             return SAMBA_OK;
     SAMBA_TRY(samba_feed_graph_of(feed->session, feed->graph_name, &graph));
     const samba_plan_tensor *tensor = tensor_of(feed->session, graph, output);
-    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT)
-        return samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'",
-                          feed->session->plan.graphs[graph].name, output);
+    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT) {
+        samba_text names;
+        list_tensors(&names, feed->session, graph, SAMBA_KIND_OUTPUT);
+        samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'; it has %.400s",
+                   feed->session->plan.graphs[graph].name, output, names.data ? names.data : "none");
+        samba_text_clear(&names);
+        return SAMBA_ERROR_NAME;
+    }
     if (feed->output_count == SAMBA_FEED_OUTPUTS)
         return samba_fail(feed->session->context, SAMBA_ERROR_ARGUMENT, "metrics of more than %d outputs",
                           SAMBA_FEED_OUTPUTS - 1);
     feed->outputs[feed->output_count++] = output;
+    return SAMBA_OK;
+}
+
+void samba_feed_list_fields(samba_text *names, const samba_session *session, const samba_source *source)
+{
+    samba_text_init(names, session->context);
+    for (int i = 0; i < source->o.field_count; i++)
+        samba_text_add(names, "%s'%s'", i ? ", " : "", source->o.fields[i].name);
+}
+
+samba_status samba_feed_check_inputs(samba_session *session, const samba_source *source, const char *graph_name)
+{
+    const samba_plan *plan = &session->plan;
+    int32_t graph;
+    SAMBA_TRY(samba_feed_graph_of(session, graph_name, &graph));
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        bool found = session->given[t] || !samba_plan_has_tensor(&plan->graphs[graph], t);
+        for (int i = 0; i < source->o.field_count && !found; i++)
+            found = strcmp(source->o.fields[i].name, plan->tensors[t].name) == 0;
+        if (found)
+            continue;
+        samba_text names;
+        samba_feed_list_fields(&names, session, source);
+        samba_fail(session->context, SAMBA_ERROR_NAME,
+                   "no field of the source gives input '%s' of graph '%s'; its fields are %.400s: name one of them so, or "
+                   "samba_session_set gives it a value that stays",
+                   plan->tensors[t].name, plan->graphs[graph].name, names.data ? names.data : "none");
+        samba_text_clear(&names);
+        return SAMBA_ERROR_NAME;
+    }
     return SAMBA_OK;
 }
 

@@ -82,12 +82,8 @@ static double epoch_mean(const samba_loop *loop)
 
 static samba_status test(samba_loop *loop, bool due)
 {
-    samba_evaluate_options by = samba_evaluate_defaults();
+    const samba_evaluate_options by = samba_loop_evaluation(loop);
     bool improved;
-    by.loss = loop->o.loss;
-    by.graph_name = loop->o.graph_name;
-    by.metric_count = loop->o.metric_count;
-    by.metrics = loop->metrics;
     SAMBA_TRY(samba_evaluate(loop->session, loop->validation, &by, &loop->values[0].value));
     for (int i = 0; i < loop->o.metric_count; i++)
         loop->values[i + 1].value = samba_metric_value(loop->metrics[i]);

@@ -194,6 +194,28 @@ static samba_status find_rates(samba_loop *loop)
     return SAMBA_OK;
 }
 
+/* Without one a loop would run to its end, and no weight would move. */
+static samba_status check_optimizer(const samba_loop *loop, const samba_plan_graph *graph)
+{
+    for (int32_t s = 0; s < graph->section_count; s++)
+        if (strcmp(samba_section_type_names[loop->session->plan.sections[graph->first_section + s].phase], "OPT") == 0)
+            return SAMBA_OK;
+    return samba_fail(loop->context, SAMBA_ERROR_STATE,
+                      "samba_train: graph '%s' was compiled without an optimizer and cannot train: give "
+                      "samba_compile_options.optimizers one",
+                      graph->name);
+}
+
+samba_evaluate_options samba_loop_evaluation(const samba_loop *loop)
+{
+    samba_evaluate_options by = samba_evaluate_defaults();
+    by.loss = loop->o.loss;
+    by.graph_name = loop->o.graph_name;
+    by.metric_count = loop->o.metric_count;
+    by.metrics = loop->metrics;
+    return by;
+}
+
 samba_status samba_loop_open(samba_loop *loop)
 {
     samba_train_options *o = &loop->o;
@@ -204,6 +226,7 @@ samba_status samba_loop_open(samba_loop *loop)
     if (loop->session->plan.graphs[graph].inference)
         return samba_fail(loop->context, SAMBA_ERROR_STATE, "samba_train: graph '%s' was compiled for inference and cannot train",
                           loop->session->plan.graphs[graph].name);
+    SAMBA_TRY(check_optimizer(loop, &loop->session->plan.graphs[graph]));
     loop->accumulation = loop->session->plan.graphs[graph].grad_accumulation_steps;
     SAMBA_TRY(make_metrics(loop));
     SAMBA_TRY(find_monitor(loop));
@@ -213,6 +236,11 @@ samba_status samba_loop_open(samba_loop *loop)
     SAMBA_TRY(samba_feed_open(&loop->feed, loop->session, o->train, o->batch_size, o->pad_count > 0, o->graph_name, o->loss));
     SAMBA_TRY(count_steps(loop));
     SAMBA_TRY(check_last_batches(loop));
+    SAMBA_TRY(samba_feed_check_inputs(loop->session, o->train, o->graph_name));
+    if (o->validation) {
+        const samba_evaluate_options by = samba_loop_evaluation(loop);
+        SAMBA_TRY(samba_evaluate_check(loop->session, loop->validation, &by));
+    }
     SAMBA_TRY(find_rates(loop));
     loop->stop = (samba_early_stop){o->patience, o->min_delta, loop->greater, NAN, 0};
     loop->best = loop->last_loss = NAN;

@@ -49,6 +49,14 @@ samba_status samba_feed_find_loss(samba_session *session, const char *graph_name
 /* How many samples its first input has that is a field. NAME */
 samba_status samba_feed_rows(samba_session *session, const samba_source *source, const char *graph_name, int64_t *rows);
 
+/* NAME where an input of the graph has no field of its name, and no value that was given before. */
+samba_status samba_feed_check_inputs(samba_session *session, const samba_source *source, const char *graph_name);
+/* Names of a source's fields, for messages; to be cleared. */
+void samba_feed_list_fields(samba_text *names, const samba_session *session, const samba_source *source);
+
+/* What samba_evaluate would refuse before its first run. */
+samba_status samba_evaluate_check(samba_session *session, const samba_loader *loader, const samba_evaluate_options *options);
+
 /* ---- the loop ---- */
 enum { SAMBA_TRAIN_RATES = 16 };
 typedef struct samba_train_rate { /* a learning rate of the PEF */
@@ -93,6 +101,7 @@ typedef struct samba_loop {
 
 /* options.c: checks and fills in what was left out, makes loaders, feed and metrics. */
 samba_status samba_loop_open(samba_loop *loop);
+samba_evaluate_options samba_loop_evaluation(const samba_loop *loop); /* what a test of the validation is asked for */
 void samba_loop_close(samba_loop *loop);
 
 /* state.c */

@@ -495,12 +495,35 @@ TEST(accumulates)
 
 /* ---- what is refused ---- */
 
+TEST(no_optimizer)
+{
+    batch all = batch_new(8);
+    char pef[512];
+    samba_session *session;
+    samba_source *train = source_of(0, 8);
+    samba_compile_options o = samba_compile_defaults();
+    o.name = "untrained";
+    o.model = classifier;
+    o.model_options = &plain;
+    o.inputs = all.inputs;
+    o.input_count = 2;
+    o.output_folder = folder;
+    need(samba_compile(context, &o, pef, sizeof pef));
+    need(samba_session_new(context, pef, NULL, &session));
+    samba_train_options by = options_of(train, NULL);
+    refuse(samba_train(session, &by, NULL), SAMBA_ERROR_STATE, "'untrained' was compiled without an optimizer");
+    samba_session_free(session);
+    samba_source_free(train);
+}
+
 TEST(refused)
 {
     samba_source *train = source_of(0, 16), *validation = source_of(16, 24), *wrong;
     samba_session *session = session_of(8, 1, 3);
     samba_metric_options metrics[2] = {samba_metric_defaults(SAMBA_METRIC_ACCURACY),
                                        samba_metric_defaults(SAMBA_METRIC_ACCURACY)};
+    samba_metric_options odd = metrics[0];
+    odd.target = "labels";
     const struct {
         samba_train_options o;
         samba_status status;
@@ -525,7 +548,10 @@ TEST(refused)
         WITH((o.metric_count = 2, o.metrics = metrics), NAME, "two figures are named 'accuracy'"),
         WITH(o.monitor = "f1", NAME, "monitor is 'f1', and the figures are 'loss'"),
         WITH(o.loss = "logits", SHAPE, "is of shape (8, 7) and not one number"),
-        WITH(o.loss = "none", NAME, "has no output 'none'"),
+        WITH(o.loss = "none", NAME, "has no output 'none'; it has 'logits', 'loss'"),
+        WITH((o.metric_count = 1, o.metrics = &odd), NAME,
+             "and the source has no such field: `target` of its options is one of "
+             "'image', 'label'"),
         WITH(o.graph_name = "other", NAME, "no graph 'other'"),
         WITH(o.batch_size = 4, SHAPE, "batch_size is 4, and input 'image' takes 8"),
         WITH(o.lr = -1, ARGUMENT, "lr is 0 or more"),
@@ -539,6 +565,7 @@ TEST(refused)
         refuse(samba_train(session, &cases[i].o, NULL), cases[i].status, cases[i].words);
     OWN_TENSOR *image = tensor("image", SAMBA_FLOAT64, SIZES(8, PIXELS)), *other = tensor("other", SAMBA_FLOAT32, SIZES(8)),
                *none = tensor("image", SAMBA_FLOAT32, SIZES(0, PIXELS)), *small = tensor("image", SAMBA_FLOAT32, SIZES(8, 2));
+    OWN_TENSOR *alone = tensor("image", SAMBA_FLOAT32, SIZES(8, PIXELS));
     const struct {
         samba_tensor *tensor;
         samba_status status;
@@ -546,6 +573,7 @@ TEST(refused)
     } sources[] = {{image, SAMBA_ERROR_DTYPE, "field 'image' is float64, and the input of that name is float32"},
                    {small, SAMBA_ERROR_SHAPE, "samples of field 'image' have the shape (2)"},
                    {other, SAMBA_ERROR_NAME, "has 'image', 'label'"},
+                   {alone, SAMBA_ERROR_NAME, "no field of the source gives input 'label' of graph"},
                    {none, SAMBA_ERROR_SHAPE, "a step takes 8 samples and there are only 0"}};
     for (int i = 0; i < LENGTH(sources); i++) {
         need(samba_source_tensors(context, 1, &sources[i].tensor, &wrong));
@@ -750,5 +778,5 @@ TEST(without_memory)
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, refused, metrics,
+               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, no_optimizer, refused, metrics,
                metrics_refused, lines, samples_of_an_application, without_memory)
