@@ -119,9 +119,9 @@ typedef struct samba_train_options {
     bool drop_last;
     int pad_count;
     const samba_padding *pads;
-    int prefetch; /* as of samba_loader_options */
+    int prefetch;           /* as of samba_loader_options */
     const char *graph_name; /* of the PEF's graphs, or of a function of several sizes; NULL: the first */
-    const char *loss; /* NULL: the only output of one number that the backward starts from */
+    const char *loss;       /* NULL: the only output of one number that the backward starts from */
     int metric_count;
     const samba_metric_options *metrics; /* of the validation */
     int64_t validate_every;              /* steps; 0: each epoch. The last step is always followed by a test */

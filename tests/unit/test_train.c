@@ -778,5 +778,5 @@ TEST(without_memory)
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, no_optimizer, refused, metrics,
-               metrics_refused, lines, samples_of_an_application, without_memory)
+               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, no_optimizer, refused,
+               metrics, metrics_refused, lines, samples_of_an_application, without_memory)
