@@ -89,8 +89,8 @@ typedef struct samba_column {
      * field's shape. Others: the tensor; the only one of IDX and .npy has the name of whatever field asks for it. NULL: the
      * field's name. */
     const char *from;
-    /* value * scale + shift; a scale of 0 is 1. One pair for all elements of the field: columns that are to be scaled each by its own
-     * are fields of their own, and inputs, which the model joins (samba_concat). */
+    /* value * scale + shift; a scale of 0 is 1. One pair for all elements of the field: columns that are to be scaled each by its
+     * own are fields of their own, and inputs, which the model joins (samba_concat). */
     double scale, shift;
     /* Of CSV and JSONL: words that stand for the numbers 0, 1 ...; none: the file has numbers. */
     int class_count;

@@ -570,9 +570,9 @@ static recipe *recipe_of(samba_op op)
 
 /* Left out: attention_lse comes only beside attention; cache_attention and stored_linear have no gradient
  * (tests/unit/random_models.h and test_stored.c draw them); a custom_gradient is what it says and no derivative
- * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). Factors have no gradients of their
- * own, and vectors only where values are apart (tests/operators); that of a
- * cholesky is symmetric, as is what it is given. What needs LAPACK is drawn where this build has it. */
+ * (test_custom_gradient.c), and that of ctc_loss takes log_softmax for granted (test_fourier.c). Factors have no gradients of
+ * their own, and vectors only where values are apart (tests/operators); that of a cholesky is symmetric, as is what it is given.
+ * What needs LAPACK is drawn where this build has it. */
 static bool is_left_out(samba_op op)
 {
 #ifndef FUZZ_MATRICES
