@@ -257,7 +257,7 @@ def _matrices(shapes):
     def samples(make):
         for k, shape in enumerate(shapes):
             shape = make.sized(shape)
-            terms = 16 * max(1, *shape[-2:])
+            terms = 512 * max(1, *shape[-2:])  # errors of factors are of the whole matrix's norm
             yield Sample((make.tensor(*shape, low=-1, high=1),), terms=terms)
             yield Sample((make.tensor(*shape, low=-1, high=1, layout=LAYOUTS[k % 4]),), terms=terms)
 
@@ -284,7 +284,7 @@ def _systems(make):
         a, b = make.sized(a, b)
         for layouts in (LAYOUTS[:2], (LAYOUTS[k % 4], LAYOUTS[(k + 1) % 4])):
             args = [make.tensor(*shape, low=-1, high=1, layout=of) for shape, of in zip((a, b), layouts)]
-            yield Sample(tuple(args), terms=16 * max(1, a[-1]))
+            yield Sample(tuple(args), terms=512 * max(1, a[-1]))
 
 
 def _one(a):
@@ -328,6 +328,11 @@ def _triangular(upper, left, unit):
     return call
 
 
+def _solve_right(a, b):
+    b = b if b.dim() >= a.dim() else b.expand(*a.shape[:-2], *b.shape)  # of (2, 3) beside (2, 3, 3) torch makes vectors
+    return torch.linalg.solve(_regular(a), b.mT, left=False)
+
+
 def _named(call, what):
     return lambda a: call(what(a))
 
@@ -346,7 +351,7 @@ LINALG = [
         dtypes=REAL,
     ),
     Operator("solve", lambda a, b: torch.linalg.solve(_regular(a), b), _systems, dtypes=REAL),
-    Operator("solve right", lambda a, b: torch.linalg.solve(_regular(a), b.mT, left=False), _systems, dtypes=REAL),
+    Operator("solve right", _solve_right, _systems, dtypes=REAL),
     Operator("inv", _named(torch.linalg.inv, _regular), _matrices(SQUARE), dtypes=REAL),
     Operator("det", torch.linalg.det, _matrices(SQUARE), dtypes=REAL),
     Operator("slogdet", lambda a: tuple(torch.linalg.slogdet(_regular(a))), _matrices(SQUARE), dtypes=REAL),
