@@ -344,6 +344,41 @@ TEST(uneven_batches)
     samba_source_free(validation);
 }
 
+/* The inputs of a size have names of their own on the device; fields are given to them all the same. */
+TEST(one_of_several_sizes)
+{
+    static const char *const names[] = {"8", "4"};
+    const int64_t rows[] = {8, 4};
+    samba_multigraph *sizes;
+    samba_session *session;
+    samba_source *train = source_of(0, 16);
+    samba_train_result result;
+    need(samba_multigraph_new(context, &sizes));
+    for (int i = 0; i < 2; i++) {
+        batch all = batch_new(rows[i]);
+        samba_compile_options o = samba_compile_defaults();
+        o.name = "sizes";
+        o.model = classifier;
+        o.model_options = &plain;
+        o.inputs = all.inputs;
+        o.input_count = 2;
+        o.optimizers = adamw();
+        o.optimizer_count = 1;
+        need(samba_multigraph_add_size(sizes, &o, names[i]));
+    }
+    need(samba_multigraph_session(sizes, "sizes", NULL, &session));
+    samba_train_options o = options_of(train, NULL);
+    o.graph_name = "sizes@4";
+    need(samba_train(session, &o, &result));
+    assert_int_equal(result.steps, 4);
+    o.graph_name = "sizes";
+    need(samba_train(session, &o, &result));
+    assert_int_equal(result.steps, 2);
+    samba_session_free(session);
+    samba_multigraph_free(sizes);
+    samba_source_free(train);
+}
+
 TEST(accumulates)
 {
     samba_source *train = source_of(0, 16);
@@ -581,4 +616,4 @@ TEST(lines)
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, accumulates, no_optimizer, refused, metrics, metrics_refused, lines)
+               uneven_batches, one_of_several_sizes, accumulates, no_optimizer, refused, metrics, metrics_refused, lines)
