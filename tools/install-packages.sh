@@ -5,13 +5,13 @@
 # Usage: tools/install-packages.sh build|python|bench|clang|coverage|arm|mpi
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
-libjansson-dev libxxhash-dev zlib1g-dev libpcre2-dev libutf8proc-dev libhdf5-dev libmicrohttpd-dev libcmocka-dev curl
-valgrind"
+libjansson-dev libxxhash-dev zlib1g-dev libpcre2-dev libutf8proc-dev libhdf5-dev libmicrohttpd-dev liblapacke-dev libcmocka-dev
+curl valgrind"
 python="python3 python3-venv python3-pip python3-dev"
 clang="$build clang-14 clang-16 libclang-rt-16-dev"
 ls /usr/lib/llvm-*/lib/libomp.so >/dev/null 2>&1 || clang="$clang libomp-14-dev" # only one version can be there, and any will do
 arm="$build gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libgomp1:arm64 libprotobuf-c-dev:arm64 libjansson-dev:arm64
-libxxhash-dev:arm64 zlib1g-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libcmocka-dev:arm64"
+libxxhash-dev:arm64 zlib1g-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 liblapacke-dev:arm64 libcmocka-dev:arm64"
 bench="$python g++" # torch.compile writes C++ that includes Python.h
 case "${1:-}" in
 build) wanted=$build ;;

@@ -20,10 +20,11 @@ fi
 PATH=$env/bin:$PATH
 work=$build/wheel
 rm -rf "$work"
-# MPI, HDF5 and HTTP are a machine's own: the parts for them are installed there, and SAMBAFLOW_PLUGINS names their folder.
+# MPI, HDF5, HTTP and LAPACK are a machine's own: the parts for them are installed there, and SAMBAFLOW_PLUGINS names their
+# folder.
 # Debian's libhdf5 would bring thirty libraries with it, those of networks among them; libmicrohttpd those of GnuTLS.
 pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir="$build/wheel-build" -Csetup-args=-Dmpi=disabled \
-    -Csetup-args=-Dhdf5=disabled -Csetup-args=-Dserve=disabled \
+    -Csetup-args=-Dhdf5=disabled -Csetup-args=-Dserve=disabled -Csetup-args=-Dlapack=disabled \
     --wheel-dir "$work" .
 auditwheel repair --wheel-dir "$work/repaired" "$work"/*.whl 2>"$work/repair.log" || { cat "$work/repair.log" >&2; exit 1; }
 wheel unpack --dest "$work" "$work"/repaired/*.whl >/dev/null

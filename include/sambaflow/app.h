@@ -138,8 +138,8 @@ SAMBA_API void samba_app_data_free(samba_app_data *data);
 typedef samba_status samba_app_data_fn(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
                                        samba_app_data *data);
 /* Samples of sources (source.h): `train` to learn from, `test`, or NULL, to test with. Their fields are the application's inputs,
- * by name, dtype and shape. The sources are held until samba_app_data_free, and stay the caller's to free. ARGUMENT: a source that
- * gives its samples in order alone; NAME, DTYPE, SHAPE: a field that is no input, or an input that no field gives. */
+ * by name, dtype and shape. The sources are held until samba_app_data_free, and stay the caller's to free. ARGUMENT: a source
+ * that gives its samples in order alone; NAME, DTYPE, SHAPE: a field that is no input, or an input that no field gives. */
 SAMBA_API samba_status samba_app_data_of(samba_context *context, samba_source *train, samba_source *test, int input_count,
                                          const samba_app_input *inputs, samba_app_data *data);
 /* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has,

@@ -78,6 +78,8 @@ SAMBA_API samba_value samba_round_decimals(samba_value a, int decimals); /* torc
 SAMBA_API samba_value samba_frac(samba_value a);                         /* a - trunc(a) */
 /* log(a / (1 - a)), a clamped to eps .. 1 - eps; eps < 0: not clamped */
 SAMBA_API samba_value samba_logit(samba_value a, double eps);
+/* Derivative n of digamma, n of 0 or 1: digamma and trigamma. The latter has no gradient. Integers become float32. */
+SAMBA_API samba_value samba_polygamma(samba_value a, int n);
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
 
 /* ---- two operands of real numbers ------------------------------------------------------------------------------------ */

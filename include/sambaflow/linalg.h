@@ -53,6 +53,39 @@ SAMBA_API samba_value samba_functional_bilinear(samba_value input1, samba_value 
 
 SAMBA_API samba_value samba_trace(samba_value a); /* of a matrix: the sum of its diagonal */
 
+/* Dense linear algebra, torch.linalg's: of each matrix of the last two dims, float32 or float64; dims before are a batch, which
+ * broadcasts between two operands. A matrix that has no result (not positive definite, singular, with NaN where vectors are
+ * sought) fails the run, with the stage and the matrix's number in its batch. Running needs the plugin for LAPACK
+ * (docs/linear-algebra.md). Gradients are PyTorch's. */
+/* L of a = L L^T, or with `upper` its transpose. Of a the lower triangle counts, with `upper` the upper one. */
+SAMBA_API samba_value samba_cholesky(samba_value a, bool upper);
+/* x with a x = b, or without `left` x a = b; of a (n, n) the named triangle counts, `unitriangular`: with a diagonal of 1.
+ * b (n, k), or (k, n) without `left`. A 0 on the diagonal gives infinities. */
+SAMBA_API samba_value samba_solve_triangular(samba_value a, samba_value b, bool upper, bool left, bool unitriangular);
+/* The same of any a. b may be a vector (..., n) where it has a's batch dims, or none. */
+SAMBA_API samba_value samba_solve(samba_value a, samba_value b, bool left);
+SAMBA_API samba_value samba_inv(samba_value a);
+SAMBA_API samba_value samba_det(samba_value a);
+/* The determinant's sign, 1, -1 or 0, and the logarithm of its absolute value. */
+SAMBA_API samba_value samba_slogdet(samba_value a, samba_value *logabsdet);
+SAMBA_API samba_value samba_logdet(samba_value a); /* NaN of a negative determinant */
+/* a (m, n) = Q R, k the lesser of m and n: Q (m, k) and R (k, n), torch's mode 'reduced'. */
+SAMBA_API samba_value samba_qr(samba_value a, samba_value *r);
+/* Values, ascending, and vectors in columns of a symmetric a, of which the lower or the upper triangle counts. The first element
+ * of a vector that is more than 0.37 of its greatest is positive. */
+SAMBA_API samba_value samba_eigh(samba_value a, bool upper, samba_value *vectors);
+SAMBA_API samba_value samba_eigvalsh(samba_value a, bool upper);
+/* a (m, n) = U diag(S) Vh: U (m, k), S (k), descending, and Vh (k, n), torch's full_matrices=False. Signs are as eigh's, of U. */
+SAMBA_API samba_value samba_svd(samba_value a, samba_value *s, samba_value *vh);
+SAMBA_API samba_value samba_svdvals(samba_value a);
+/* Singular values up to max(atol, rtol times the greatest) count as 0. rtol below 0: the dtype's epsilon times the greater of m
+ * and n, or 0 where atol is above 0. */
+SAMBA_API samba_value samba_pinv(samba_value a, double atol, double rtol);
+/* The x (n, k) of least length among those for which a x - b is least, b (m, k): pinv(a, 0, rcond) b. */
+SAMBA_API samba_value samba_lstsq(samba_value a, samba_value b, double rcond);
+SAMBA_API samba_value samba_matrix_power(samba_value a, int64_t n); /* below 0: of the inverse */
+SAMBA_API samba_value samba_matrix_exp(samba_value a);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,10 +13,10 @@ extern "C" {
 #endif
 
 typedef enum samba_metric_kind {
-    SAMBA_METRIC_MEAN = 0,       /* of numbers, each by its weight: of losses (samba_metric_add) */
-    SAMBA_METRIC_ACCURACY = 1,   /* how many predictions are right, 0 to 1 (accuracy_score) */
-    SAMBA_METRIC_TOP_K = 2,      /* the target is among the k greatest scores (top_k_accuracy_score) */
-    SAMBA_METRIC_PRECISION = 3,  /* precision_score, recall_score, f1_score, by `average` */
+    SAMBA_METRIC_MEAN = 0,      /* of numbers, each by its weight: of losses (samba_metric_add) */
+    SAMBA_METRIC_ACCURACY = 1,  /* how many predictions are right, 0 to 1 (accuracy_score) */
+    SAMBA_METRIC_TOP_K = 2,     /* the target is among the k greatest scores (top_k_accuracy_score) */
+    SAMBA_METRIC_PRECISION = 3, /* precision_score, recall_score, f1_score, by `average` */
     SAMBA_METRIC_RECALL = 4,
     SAMBA_METRIC_F1 = 5,
     SAMBA_METRIC_PERPLEXITY = 6, /* exp of the mean cross entropy: of scores, or of losses (samba_metric_add) */
@@ -47,10 +47,10 @@ SAMBA_API samba_metric_options samba_metric_defaults(samba_metric_kind kind); /*
 typedef struct samba_metric samba_metric;
 /* ARGUMENT: a kind, average or k that is none. */
 SAMBA_API samba_status samba_metric_new(samba_context *context, const samba_metric_options *options, samba_metric **metric);
-/* Takes the first `count` samples of a batch. Of classes `output` has scores in its last dim, more than one, and `target` integers
- * in the dims before; or both have one shape (the output perhaps a dim of 1 more), and a score above the threshold says 1. Of RMSE
- * and MAE both have as many elements. The greatest score is the prediction, the first of several; a NaN is greater than any.
- * SHAPE, DTYPE; INDEX: a target that is no class; ARGUMENT: count. Refused samples do not count in part. */
+/* Takes the first `count` samples of a batch. Of classes `output` has scores in its last dim, more than one, and `target`
+ * integers in the dims before; or both have one shape (the output perhaps a dim of 1 more), and a score above the threshold says
+ * 1. Of RMSE and MAE both have as many elements. The greatest score is the prediction, the first of several; a NaN is greater
+ * than any. SHAPE, DTYPE; INDEX: a target that is no class; ARGUMENT: count. Refused samples do not count in part. */
 SAMBA_API samba_status samba_metric_update(samba_metric *metric, const samba_tensor *output, const samba_tensor *target,
                                            int64_t count);
 /* Of MEAN and PERPLEXITY: one number, which counts as so many, 0 or more. */

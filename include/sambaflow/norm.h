@@ -81,6 +81,9 @@ typedef enum samba_cdist_mode {
     SAMBA_CDIST_NO_MM            /* "donot_use_mm_for_euclid_dist" */
 } samba_cdist_mode;
 SAMBA_API samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode mode);
+/* torch.pdist: the p-norms of differences of each two rows of a (N, M), those of the first row before those of the second:
+ * (N (N - 1) / 2). N is at most 8192. */
+SAMBA_API samba_value samba_pdist(samba_value a, double p);
 
 #ifdef __cplusplus
 }

@@ -77,8 +77,8 @@ typedef struct samba_schedule {
     const int64_t *milestones; /* of MULTI_STEP, increasing */
     samba_one_cycle_options one_cycle;
     bool by_epoch; /* steps of STEP, MULTI_STEP and EXPONENTIAL are epochs, as PyTorch's schedulers are often stepped */
-    /* Of PLATEAU, as ReduceLROnPlateau has them: how many validations without a better value are endured (0: 10; -1: none), how many
-     * are not counted after a change, what is better. */
+    /* Of PLATEAU, as ReduceLROnPlateau has them: how many validations without a better value are endured (0: 10; -1: none), how
+     * many are not counted after a change, what is better. */
     int64_t patience, cooldown;
     double threshold;        /* 0: 1e-4 */
     bool absolute_threshold; /* threshold_mode 'abs' */
@@ -89,8 +89,8 @@ SAMBA_API samba_status samba_schedule_check(samba_context *context, const samba_
  * made of `lr`, and its warm-up. NaN where samba_schedule_check refuses. */
 SAMBA_API double samba_schedule_lr(const samba_schedule *schedule, double lr, int64_t step, int64_t epoch, int64_t total_steps);
 
-/* ReduceLROnPlateau: what it knows between validations. Begins as samba_plateau_begin makes it; plain numbers, which a program may
- * keep and set again. */
+/* ReduceLROnPlateau: what it knows between validations. Begins as samba_plateau_begin makes it; plain numbers, which a program
+ * may keep and set again. */
 typedef struct samba_plateau {
     double lr, best; /* best: NaN before the first */
     int64_t bad, cooling;

@@ -61,11 +61,11 @@ SAMBA_API samba_status samba_source_new(samba_context *context, const samba_sour
  * that are not contiguous, which are copied. ARGUMENT, NAME, SHAPE; STATE: a tensor has no data. */
 SAMBA_API samba_status samba_source_tensors(samba_context *context, int count, samba_tensor *const *tensors,
                                             samba_source **source);
-/* Fields of several sources side by side, such as images of one file and labels of another. SHAPE: they differ in how many samples
- * they have; ARGUMENT: one does not know. They stay alive with the new one. */
+/* Fields of several sources side by side, such as images of one file and labels of another. SHAPE: they differ in how many
+ * samples they have; ARGUMENT: one does not know. They stay alive with the new one. */
 SAMBA_API samba_status samba_source_join(samba_context *context, int count, samba_source *const *sources, samba_source **joined);
-/* Two parts of a source, drawn by the seed: `share` of the samples, rounded, are the second's. Each keeps the order in which it was
- * drawn, and the source alive. ARGUMENT: a share outside of 0 to 1, a source that does not know how many samples it has. */
+/* Two parts of a source, drawn by the seed: `share` of the samples, rounded, are the second's. Each keeps the order in which it
+ * was drawn, and the source alive. ARGUMENT: a share outside of 0 to 1, a source that does not know how many samples it has. */
 SAMBA_API samba_status samba_source_split(samba_source *source, double share, uint64_t seed, samba_source **first,
                                           samba_source **second);
 /* The samples [from, to) of a source. ARGUMENT as above; INDEX: they are not there. */
@@ -121,8 +121,8 @@ SAMBA_API samba_status samba_source_file(samba_context *context, const char *pat
 /* ---- batches ---- */
 
 typedef struct samba_padding { /* what stands in rows behind the last sample of a batch */
-    const char *name;      /* of a field */
-    double value;          /* such as a label that the loss leaves out */
+    const char *name;          /* of a field */
+    double value;              /* such as a label that the loss leaves out */
 } samba_padding;
 
 typedef struct samba_loader_options {
@@ -144,7 +144,8 @@ typedef struct samba_batch { /* belongs to the loader until its next call */
     samba_tensor *const *tensors; /* by the source's fields, with `count` rows */
     samba_tensor *const *padded;  /* the same memory with batch_size rows, those behind padded */
 } samba_batch;
-/* ARGUMENT: options, a source that does not know its count and is to be shuffled; NAME: a pad of no field. The source stays alive. */
+/* ARGUMENT: options, a source that does not know its count and is to be shuffled; NAME: a pad of no field. The source stays
+ * alive. */
 SAMBA_API samba_status samba_loader_new(samba_context *context, samba_source *source, const samba_loader_options *options,
                                         samba_loader **loader);
 /* Begins an epoch, 0 or more, at its batch `first`. What the order is depends on the seed and the epoch alone. */

@@ -42,7 +42,7 @@ SAMBA_API void samba_progress_begin(samba_progress *progress, FILE *file, const 
                                     int64_t samples_per_step);
 SAMBA_API void samba_progress_step(samba_progress *progress, int64_t done, double loss);
 SAMBA_API void samba_progress_share(samba_progress *progress, double share, const char *words); /* 0 .. 1 of it is done */
-SAMBA_API void samba_progress_end(samba_progress *progress); /* removes the bar */
+SAMBA_API void samba_progress_end(samba_progress *progress);                                    /* removes the bar */
 
 /* ---- early stopping ---- */
 
@@ -65,14 +65,15 @@ typedef struct samba_evaluate_options {
     size_t struct_size;
     const char *loss; /* the output whose mean over the samples is taken; NULL: none is */
     int metric_count;
-    samba_metric *const *metrics; /* reset first; their outputs and fields are read. PERPLEXITY goes by the loss where it has one */
-    const char *graph_name;       /* as samba_run_options; NULL: the only one */
+    samba_metric *const
+        *metrics;           /* reset first; their outputs and fields are read. PERPLEXITY goes by the loss where it has one */
+    const char *graph_name; /* as samba_run_options; NULL: the only one */
 } samba_evaluate_options;
 SAMBA_API samba_evaluate_options samba_evaluate_defaults(void);
-/* Runs FWD in eval mode over an epoch of the loader: weights, statistics and dropout's seeds stay. A last batch that is smaller runs
- * on the graph of its size where the PEF has one. Else it is padded: metrics count its samples alone; a loss is the mean of these
- * only where the loader has pads, such as a label that the loss leaves out, and is refused without (SHAPE). `loss` receives the
- * mean over samples (NULL: not wanted), NaN where there were none. NAME: an output or field that is not there. */
+/* Runs FWD in eval mode over an epoch of the loader: weights, statistics and dropout's seeds stay. A last batch that is smaller
+ * runs on the graph of its size where the PEF has one. Else it is padded: metrics count its samples alone; a loss is the mean of
+ * these only where the loader has pads, such as a label that the loss leaves out, and is refused without (SHAPE). `loss` receives
+ * the mean over samples (NULL: not wanted), NaN where there were none. NAME: an output or field that is not there. */
 SAMBA_API samba_status samba_evaluate(samba_session *session, samba_loader *loader, const samba_evaluate_options *options,
                                       double *loss);
 
@@ -113,14 +114,14 @@ typedef struct samba_train_options {
     int64_t steps;            /* 0: all of the epochs; else the training ends behind so many */
     bool in_order;            /* samples come as the source has them; else shuffled anew each epoch */
     uint64_t seed;            /* of that order */
-    /* The last samples of an epoch that fill no batch: refused, unless the PEF has a graph of that size, or `pads` say what stands
-     * in rows that the loss leaves out; or they are left out, of training alone. */
+    /* The last samples of an epoch that fill no batch: refused, unless the PEF has a graph of that size, or `pads` say what
+     * stands in rows that the loss leaves out; or they are left out, of training alone. */
     bool drop_last;
     int pad_count;
     const samba_padding *pads;
-    int prefetch; /* as of samba_loader_options */
+    int prefetch;           /* as of samba_loader_options */
     const char *graph_name; /* of the PEF's graphs, or of a function of several sizes; NULL: the first */
-    const char *loss; /* NULL: the only output of one number that the backward starts from */
+    const char *loss;       /* NULL: the only output of one number that the backward starts from */
     int metric_count;
     const samba_metric_options *metrics; /* of the validation */
     int64_t validate_every;              /* steps; 0: each epoch. The last step is always followed by a test */
@@ -134,10 +135,10 @@ typedef struct samba_train_options {
     const char *folder;
     int64_t checkpoint_every; /* steps; 0: each epoch. One at the end */
     int keep;                 /* checkpoints that stay; 0: all */
-    bool resume;              /* go on from the newest whole checkpoint of the folder, to the same bits; start where there is none */
-    bool restore_best;        /* at the end the session gets the best weights back; wants `folder` */
-    const char *history;      /* NULL, or a file of JSON lines, one a test or epoch */
-    FILE *progress;           /* NULL: nothing is shown */
+    bool resume;         /* go on from the newest whole checkpoint of the folder, to the same bits; start where there is none */
+    bool restore_best;   /* at the end the session gets the best weights back; wants `folder` */
+    const char *history; /* NULL, or a file of JSON lines, one a test or epoch */
+    FILE *progress;      /* NULL: nothing is shown */
     samba_train_event_fn *on_event; /* may be NULL */
     void *user;
 } samba_train_options;

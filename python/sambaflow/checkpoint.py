@@ -17,6 +17,7 @@ bits.
 >>> folder.cleanup()
 """
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context, Tensor
 from sambaflow.words import encoded, message, path_of, text
@@ -62,7 +63,7 @@ class Checkpoint:
         return f"Checkpoint({self.path!r})"
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a checkpoint cannot be copied or pickled: open it by its path")
+        raise errors.ArgumentTypeError("a checkpoint cannot be copied or pickled: open it by its path")
 
 
 def _opened(call, path):
@@ -85,7 +86,7 @@ def load(session, checkpoint):
     """Loads it into a runtime.Session of the same graph, whose tensors and hyperparameters it must have,
     all and no others (samba_checkpoint_load)."""
     if not isinstance(checkpoint, Checkpoint):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"load: a Checkpoint is expected: given {type(checkpoint).__name__}; newest(folder) and open_(path) give one"
         )
     with session._mine():

@@ -2,6 +2,7 @@
 """DLPack's side of runtime.Tensor: https://dmlc.github.io/dlpack. Memory is shared, never copied unless asked; read-only memory
 is refused, since a tensor here may be written to."""
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import DtypeError, OutOfMemoryError, UnsupportedError
 
@@ -17,7 +18,7 @@ def _kinds(dtype_names):
 def check_request(stream, dl_device):
     """What a consumer may ask of memory of the CPU."""
     if stream is not None:
-        raise ValueError(f"__dlpack__: stream={stream!r:.100}: memory of the CPU has no stream: give None")
+        raise errors.ArgumentError(f"__dlpack__: stream={stream!r:.100}: memory of the CPU has no stream: give None")
     if dl_device is not None and (not isinstance(dl_device, tuple) or dl_device != CPU):
         raise BufferError(f"__dlpack__: device {dl_device!r:.100}: the memory is the CPU's, {CPU}, and is not copied elsewhere")
 
@@ -27,7 +28,7 @@ def check_version(max_version):
     if max_version is None:
         return False
     if not isinstance(max_version, tuple) or len(max_version) != 2 or not all(isinstance(x, int) for x in max_version):
-        raise TypeError(f"__dlpack__: max_version is a pair of integers: given {max_version!r:.100}")
+        raise errors.ArgumentTypeError(f"__dlpack__: max_version is a pair of integers: given {max_version!r:.100}")
     return max_version[0] >= 1
 
 
@@ -45,7 +46,7 @@ def capsule_of(x):
     if type(x).__name__ == "PyCapsule":
         return x
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
+        raise errors.ArgumentTypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
     device = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else CPU
     if int(device[0]) != CPU[0]:
         raise UnsupportedError(
@@ -57,14 +58,14 @@ def capsule_of(x):
         except TypeError:  # of the time before versions
             return x.__dlpack__()
     except BufferError as error:  # mostly that it is read-only, which then cannot be told otherwise
-        raise ValueError(f"from_dlpack: {error}") from error
+        raise errors.ArgumentError(f"from_dlpack: {error}") from error
 
 
 def look(capsule, dtype_names):
     """(sambaflow_dlpack, dtype's name) of a capsule that can be taken as it is."""
     found = ffi.new("sambaflow_dlpack *")
     if not lib.sambaflow_dlpack_look(ffi.cast("void *", id(capsule)), found):
-        raise ValueError("from_dlpack: no capsule of DLPack, or one that was taken already")
+        raise errors.ArgumentError("from_dlpack: no capsule of DLPack, or one that was taken already")
     if found.major > 1:
         raise UnsupportedError(f"from_dlpack: version {found.major} of DLPack: expected 1")
     if found.device_type != CPU[0]:
@@ -72,7 +73,7 @@ def look(capsule, dtype_names):
             f"from_dlpack: the memory is of DLPack's device {found.device_type}, expected {CPU[0]}, the CPU: copy it there first"
         )
     if found.read_only:
-        raise ValueError("from_dlpack: the memory is read-only: pass a copy")
+        raise errors.ArgumentError("from_dlpack: the memory is read-only: pass a copy")
     for name, kind in _kinds(dtype_names).items():
         if found.lanes == 1 and kind == (found.code, found.bits):
             return found, name

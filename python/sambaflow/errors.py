@@ -34,7 +34,7 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument of a type or a length that makes no sense, where Python expects a TypeError."""
 
 
-class NameError_(SambaError, LookupError):
+class UnknownNameError(SambaError, LookupError):
     """A name that is not there, or is there twice."""
 
 
@@ -81,7 +81,7 @@ class HostFallbackWarning(UserWarning):
 _BY_STATUS = {
     _core.lib.SAMBA_ERROR_MEMORY: OutOfMemoryError,
     _core.lib.SAMBA_ERROR_ARGUMENT: ArgumentError,
-    _core.lib.SAMBA_ERROR_NAME: NameError_,
+    _core.lib.SAMBA_ERROR_NAME: UnknownNameError,
     _core.lib.SAMBA_ERROR_SHAPE: ShapeError,
     _core.lib.SAMBA_ERROR_DTYPE: DtypeError,
     _core.lib.SAMBA_ERROR_STATE: StateError,

@@ -10,6 +10,7 @@ import numpy
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx import TensorProto, helper
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.onnx import Model
@@ -94,7 +95,7 @@ class SambaFlowRep(BackendRep):
     def run(self, inputs, **kwargs):
         """Arrays in the model's order, or by name -> arrays in the model's order."""
         if kwargs:
-            raise TypeError(f"run: {', '.join(kwargs)}: no options are known")
+            raise errors.ArgumentTypeError(f"run: {', '.join(kwargs)}: no options are known")
         given = list(inputs.items()) if hasattr(inputs, "items") else list(zip(self.names, inputs))
         tensors = [_tensor(name, array, self.types.get(name, 0)) for name, array in given]
         results = self._function(tensors).run(tensors)
@@ -109,7 +110,7 @@ class SambaFlowBackend(Backend):
     def prepare(cls, model, device="CPU", **kwargs):
         """The model, to be run. Options are those of sambaflow.onnx.Model.function: threads, isa, dims, train."""
         if not cls.supports_device(device):
-            raise ValueError(f"device is {device!r}: the CPU is supported")
+            raise errors.ArgumentError(f"device is {device!r}: the CPU is supported")
         super().prepare(model, device)
         return SambaFlowRep(model, **kwargs)
 
@@ -124,7 +125,7 @@ class SambaFlowBackend(Backend):
         results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = helper.make_model(helper.make_graph([node], "node", values, results))
         if not cls.supports_device(device):
-            raise ValueError(f"device is {device!r}: the CPU is supported")
+            raise errors.ArgumentError(f"device is {device!r}: the CPU is supported")
         return SambaFlowRep(model, **kwargs).run(inputs)  # types of results are not known, so the model is not checked
 
     @classmethod

@@ -12,6 +12,7 @@ articles.csv: the name must end in .jsonl, for an object or a list of objects a 
 
 import os
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
 from sambaflow.parquet import as_lines, is_parquet
@@ -48,7 +49,7 @@ def _set(options, name, value, kept):
         setattr(options, name, kept[-1])
     elif name in _FLAGS or name == "shuffle":
         if not isinstance(value, bool):
-            raise TypeError(f"{name} is a bool: given {value!r:.100}")
+            raise errors.ArgumentTypeError(f"{name} is a bool: given {value!r:.100}")
         setattr(options, "no_shuffle" if name == "shuffle" else name, value != (name == "shuffle"))
     else:
         try:

@@ -16,7 +16,7 @@ import reprlib
 import threading
 import warnings
 
-from sambaflow import dlpack
+from sambaflow import dlpack, errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, raise_status
 from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
@@ -78,7 +78,7 @@ class Context:
         self.c = ffi.gc(made[0], lambda _: holders.released())
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a context cannot be copied or pickled: make a new one")
+        raise errors.ArgumentTypeError("a context cannot be copied or pickled: make a new one")
 
     def check(self, status):
         """Raises what a failed call left as its message."""
@@ -128,7 +128,7 @@ def replicas():
 def _dtype_number(dtype):
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
-    raise TypeError(f"a dtype is one of {', '.join(DTYPE_NAMES)}: given {dtype!r:.100}")
+    raise errors.ArgumentTypeError(f"a dtype is one of {', '.join(DTYPE_NAMES)}: given {dtype!r:.100}")
 
 
 def _nested(shape):
@@ -147,9 +147,9 @@ class Tensor:
 
     def _made(self, make, name, dtype, shape, more, owner, context):
         if context is not None and not isinstance(context, Context):
-            raise TypeError(f"context is a sambaflow.runtime.Context: given {type(context).__name__}")
+            raise errors.ArgumentTypeError(f"context is a sambaflow.runtime.Context: given {type(context).__name__}")
         if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
-            raise TypeError(f"a shape is a sequence of integers: given {shape!r:.100}")
+            raise errors.ArgumentTypeError(f"a shape is a sequence of integers: given {shape!r:.100}")
         shape = [operator.index(size) for size in shape]
         self.context, self.owner = context or thread_context(), owner
         made = ffi.new("samba_tensor **")
@@ -194,22 +194,24 @@ class Tensor:
         try:
             view = memoryview(array)
         except TypeError:
-            raise TypeError(
+            raise errors.ArgumentTypeError(
                 f"wrap: {type(array).__name__} has no buffer of numbers; Tensor.from_dlpack takes what has __dlpack__"
             ) from None
         dtype = _FROM_FORMAT.get(view.format.lstrip("@=<"))
         if dtype is None or view.itemsize != lib.samba_dtype_size(DTYPES[dtype]):
-            raise TypeError(f"a buffer of format {view.format!r}: expected one of {', '.join(sorted(_FROM_FORMAT))}")
+            raise errors.ArgumentTypeError(
+                f"a buffer of format {view.format!r}: expected one of {', '.join(sorted(_FROM_FORMAT))}"
+            )
         if view.readonly:
-            raise ValueError("a read-only buffer: pass a copy")
+            raise errors.ArgumentError("a read-only buffer: pass a copy")
         if any(stride < 0 or stride % view.itemsize for stride in view.strides):
-            raise ValueError("a buffer with negative strides or strides that are no whole elements: pass a copy")
+            raise errors.ArgumentError("a buffer with negative strides or strides that are no whole elements: pass a copy")
         if view.c_contiguous:
             address = int(ffi.cast("uintptr_t", ffi.from_buffer(view)))
         elif hasattr(array, "__array_interface__"):
             address = array.__array_interface__["data"][0]
         else:
-            raise ValueError("a buffer that is not contiguous: pass a contiguous copy")
+            raise errors.ArgumentError("a buffer that is not contiguous: pass a contiguous copy")
         strides = None if view.c_contiguous else [stride // view.itemsize for stride in view.strides]
         return cls._over(name, dtype, view.shape, strides, address, (view, array), context)
 
@@ -285,7 +287,7 @@ class Tensor:
         self._with_data("__array_interface__")
         size, dtype = lib.samba_dtype_size(lib.samba_tensor_dtype(self.c)), self.dtype
         if dtype == "bfloat16":
-            raise TypeError("NumPy has no bfloat16: convert to float32 first, or use __dlpack__")
+            raise errors.ArgumentTypeError("NumPy has no bfloat16: convert to float32 first, or use __dlpack__")
         letter = {"f": "f", "b": "b", "u": "u"}.get(dtype[0], "i")
         return {
             "version": 3,
@@ -304,11 +306,11 @@ class Tensor:
         self._with_data(what)
         dtype, count = self.dtype, lib.samba_tensor_numel(self.c)
         if dtype not in _FORMATS:
-            raise TypeError(f"{what} of {dtype}: convert to float32 first, or use __dlpack__")
+            raise errors.ArgumentTypeError(f"{what} of {dtype}: convert to float32 first, or use __dlpack__")
         if not lib.samba_tensor_is_contiguous(self.c):
-            raise ValueError(f"{what} of a tensor that is not contiguous: copy it first")
+            raise errors.ArgumentError(f"{what} of a tensor that is not contiguous: copy it first")
         if count == 0:
-            raise ValueError(f"{what} of a tensor of shape {self.shape}: there are no values")
+            raise errors.ArgumentError(f"{what} of a tensor of shape {self.shape}: there are no values")
         data = ffi.gc(lib.samba_tensor_data(self.c), lambda _, owner=self: None)
         flat = memoryview(ffi.buffer(data, count * lib.samba_dtype_size(DTYPES[dtype])))
         return flat.cast("B").cast(_FORMATS[dtype], self.shape)
@@ -330,7 +332,7 @@ class Tensor:
         return fresh
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             "a sambaflow.runtime.Tensor cannot be pickled or copied shallowly: it is a view of memory; pickle its "
             "tolist() or NumPy array"
         )
@@ -346,13 +348,15 @@ class Tensor:
 
 def _pointer(tensor, what):
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{what} is a sambaflow.runtime.Tensor: given {type(tensor).__name__}; Tensor.wrap makes one of an array")
+        raise errors.ArgumentTypeError(
+            f"{what} is a sambaflow.runtime.Tensor: given {type(tensor).__name__}; Tensor.wrap makes one of an array"
+        )
     return tensor.c
 
 
 def _listed(x, what):
     if isinstance(x, (str, bytes)):
-        raise TypeError(f"{what} is a list: given {x!r:.100}; write [{x!r:.100}]")
+        raise errors.ArgumentTypeError(f"{what} is a list: given {x!r:.100}; write [{x!r:.100}]")
     return tuple(x)
 
 
@@ -545,7 +549,7 @@ class Session:
             self.context.check(lib.samba_session_reset_random(self.c, seed % 2**64))
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             "a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one"
         )
 
@@ -595,7 +599,7 @@ class Session:
         except KeyError:
             pass
         if train not in (True, False):
-            raise TypeError(f"run: train is {train!r:.100}: expected True or False")
+            raise errors.ArgumentTypeError(f"run: train is {train!r:.100}: expected True or False")
         options = ffi.new("samba_run_options *", lib.samba_run_defaults())
         options.train = bool(train)
         options.inputs, options.outputs = self._inputs, self._outputs
@@ -619,7 +623,9 @@ class Session:
     def _values(self, hyperparameters):
         """samba_hyperparameter[] of a dict. Programs give the same names again and again."""
         if not isinstance(hyperparameters, dict):
-            raise TypeError(f"run: hyperparameters are a dict of numbers by name: given {type(hyperparameters).__name__}")
+            raise errors.ArgumentTypeError(
+                f"run: hyperparameters are a dict of numbers by name: given {type(hyperparameters).__name__}"
+            )
         if any(value.__class__ is tuple or value.__class__ is list for value in hyperparameters.values()):
             hyperparameters = dict(_each_number(hyperparameters))
         names = tuple(hyperparameters)
@@ -634,7 +640,7 @@ class Session:
             try:
                 values[i].value = value
             except TypeError:
-                raise TypeError(
+                raise errors.ArgumentTypeError(
                     f"run: hyperparameter {name!r} is a number: given {value!r:.100} of {type(value).__name__}"
                 ) from None
         return values

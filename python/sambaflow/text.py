@@ -17,6 +17,7 @@ import json
 import operator
 import threading
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
 from sambaflow.runtime import Context, thread_context
@@ -29,24 +30,24 @@ def _bytes_of(text, what):
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
     if not isinstance(text, str):
-        raise TypeError(f"{what} is a str or bytes: given {text!r:.100} of {type(text).__name__}")
+        raise errors.ArgumentTypeError(f"{what} is a str or bytes: given {text!r:.100} of {type(text).__name__}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is no Unicode text: {text!a:.100}") from None
+        raise errors.ArgumentError(f"{what} is no Unicode text: {text!a:.100}") from None
 
 
 def _word_of(text, what):
     """A C string."""
     word = _bytes_of(text, what)
     if b"\0" in word:
-        raise ValueError(f"{what} has a NUL in it: {text!r:.100}")
+        raise errors.ArgumentError(f"{what} has a NUL in it: {text!r:.100}")
     return word
 
 
 def _flag(value, what):
     if not isinstance(value, bool):
-        raise TypeError(f"{what} is a bool: given {value!r:.100}")
+        raise errors.ArgumentTypeError(f"{what} is a bool: given {value!r:.100}")
     return value
 
 
@@ -54,7 +55,7 @@ def _id_of(number):
     try:
         number = operator.index(number)
     except TypeError:
-        raise TypeError(f"an id is a whole number: given {number!r:.100} of {type(number).__name__}") from None
+        raise errors.ArgumentTypeError(f"an id is a whole number: given {number!r:.100} of {type(number).__name__}") from None
     if not -(1 << 31) <= number < 1 << 31:
         raise_status(lib.SAMBA_ERROR_ARGUMENT, f"an id is {number}, which is no number of 32 bits")
     return number
@@ -74,7 +75,7 @@ def _json_of(value, what):
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"{what} cannot be written as JSON: {error}") from None
+        raise errors.ArgumentTypeError(f"{what} cannot be written as JSON: {error}") from None
 
 
 class Tokenizer:
@@ -83,7 +84,7 @@ class Tokenizer:
 
     def __init__(self, path=None, *, data=None):
         if (path is None) == (data is None):
-            raise TypeError("Tokenizer takes a path or data, one of them")
+            raise errors.ArgumentTypeError("Tokenizer takes a path or data, one of them")
         context, made = Context(), ffi.new("samba_tokenizer **")
         self._path = None if path is None else path_of(path)
         if path is None:
@@ -96,7 +97,7 @@ class Tokenizer:
 
     def __reduce_ex__(self, protocol):
         if self._path is None:
-            raise TypeError("a tokenizer of data cannot be copied or pickled: open one of a path")
+            raise errors.ArgumentTypeError("a tokenizer of data cannot be copied or pickled: open one of a path")
         return Tokenizer, (self._path,)
 
     def __len__(self):
@@ -135,7 +136,7 @@ class Tokenizer:
     def encode_batch(self, texts, special=True):
         """The ids of each text."""
         if isinstance(texts, (str, bytes)):
-            raise TypeError("texts is a list of texts: given one text, which encode takes")
+            raise errors.ArgumentTypeError("texts is a list of texts: given one text, which encode takes")
         return [self.encode(text, special) for text in texts]
 
     def decode(self, ids, skip_special=True):
@@ -220,7 +221,7 @@ class DecodeStream:
 
     def __init__(self, tokenizer, skip_special=True):
         if not isinstance(tokenizer, Tokenizer):
-            raise TypeError(f"tokenizer is a sambaflow.text.Tokenizer: given {type(tokenizer).__name__}")
+            raise errors.ArgumentTypeError(f"tokenizer is a sambaflow.text.Tokenizer: given {type(tokenizer).__name__}")
         self._context, made, c = Context(), ffi.new("samba_token_stream **"), tokenizer._c
         flag = _flag(skip_special, "skip_special")
         self._context.check(lib.samba_token_stream_new(self._context.c, c, flag, made))
@@ -232,7 +233,7 @@ class DecodeStream:
         self._text, self._length = ffi.new("const char **"), ffi.new("size_t *")
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a stream cannot be copied or pickled: make a new one")
+        raise errors.ArgumentTypeError("a stream cannot be copied or pickled: make a new one")
 
     def _given(self):
         return ffi.unpack(self._text[0], self._length[0]).decode("utf-8") if self._length[0] else ""
@@ -259,7 +260,7 @@ class ChatTemplate:
 
     def __init__(self, folder=None, template=None):
         if folder is None and template is None:
-            raise TypeError("ChatTemplate takes a folder, a template, or both")
+            raise errors.ArgumentTypeError("ChatTemplate takes a folder, a template, or both")
         self._context, made = Context(), ffi.new("samba_chat_template **")
         where = ffi.NULL if folder is None else path_of(folder, "folder")
         text = ffi.NULL if template is None else _word_of(template, "template")
@@ -267,7 +268,7 @@ class ChatTemplate:
         self._c = self._context.owned(made[0], lib.samba_chat_template_free)
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a chat template cannot be copied or pickled: open it anew")
+        raise errors.ArgumentTypeError("a chat template cannot be copied or pickled: open it anew")
 
     @property
     def marks(self):

@@ -4,6 +4,7 @@ Python and back unchanged (surrogateescape), and a word that C would cut short i
 
 import os
 
+from sambaflow import errors
 from sambaflow._core import ffi
 
 
@@ -24,13 +25,13 @@ def encoded(word, what="a name"):
     b'lin.weight'
     """
     if not isinstance(word, str):
-        raise TypeError(f"{what} is a str: given {word!r:.100} of {type(word).__name__}")
+        raise errors.ArgumentTypeError(f"{what} is a str: given {word!r:.100} of {type(word).__name__}")
     if "\0" in word:
-        raise ValueError(f"{what} has a NUL in it: {word!r:.100}")
+        raise errors.ArgumentError(f"{what} has a NUL in it: {word!r:.100}")
     try:
         return word.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is no Unicode text: {word!a:.100}") from None
+        raise errors.ArgumentError(f"{what} is no Unicode text: {word!a:.100}") from None
 
 
 def isa_of(isa=None):
@@ -42,13 +43,13 @@ def isa_of(isa=None):
 def path_of(path, what="a path"):
     """A str, bytes or os.PathLike as the bytes of a C string."""
     if not isinstance(path, (str, bytes, os.PathLike)):
-        raise TypeError(f"{what} is a str, bytes or os.PathLike: given {path!r:.100} of {type(path).__name__}")
+        raise errors.ArgumentTypeError(f"{what} is a str, bytes or os.PathLike: given {path!r:.100} of {type(path).__name__}")
     try:
         name = os.fsencode(path)
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is no Unicode text: {path!a:.100}") from None
+        raise errors.ArgumentError(f"{what} is no Unicode text: {path!a:.100}") from None
     if b"\0" in name:
-        raise ValueError(f"{what} has a NUL in it: {name!r:.100}")
+        raise errors.ArgumentError(f"{what} has a NUL in it: {name!r:.100}")
     return name
 
 

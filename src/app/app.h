@@ -223,7 +223,7 @@ typedef struct samba_app_arguments {
     int64_t patience;                     /* tests; 0: the training does not stop early */
     double min_delta;
     const char *save_best; /* NULL: the best weights are not kept */
-    int keep;                             /* checkpoints; 0: all */
+    int keep;              /* checkpoints; 0: all */
 } samba_app_arguments;
 /* Its session. */
 samba_session_options samba_app_session(const samba_app_arguments *arguments);

@@ -17,14 +17,14 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 {
     const samba_app_arguments *a = run->arguments;
     const samba_app_schedule *s = &at->schedule;
-    json_t *object = json_pack("{s:I, s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f, s:o, s:o, s:I, s:b}", "epoch_steps",
-                               (json_int_t)at->epoch_steps, "replicas", at->replicas, "steps_done", (json_int_t)at->steps_done,
-                               "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples,
-                               "epoch_loss", samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr),
-                               "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps,
-                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr, "best",
-                               samba_json_number(at->best), "stop_best", samba_json_number(at->stop.best), "bad_tests",
-                               (json_int_t)at->stop.bad, "stopped", at->stopped);
+    json_t *object =
+        json_pack("{s:I, s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f, s:o, s:o, s:I, s:b}", "epoch_steps",
+                  (json_int_t)at->epoch_steps, "replicas", at->replicas, "steps_done", (json_int_t)at->steps_done,
+                  "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples, "epoch_loss",
+                  samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr), "lr_schedule",
+                  samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps, "total_steps",
+                  (json_int_t)s->total_steps, "min_lr", s->min_lr, "best", samba_json_number(at->best), "stop_best",
+                  samba_json_number(at->stop.best), "bad_tests", (json_int_t)at->stop.bad, "stopped", at->stopped);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
@@ -114,11 +114,11 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     int stopped = 0;
     int replicas = 1;
     bool fine = object &&
-                json_unpack(object, "{s?I, s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F, s?o, s?o, s?I, s?b}", "epoch_steps", &epoch_steps,
-                            "replicas", &replicas, "steps_done", &steps, "train_samples", &train, "step_samples", &step,
-                            "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup, "total_steps",
-                            &total, "min_lr", &schedule.min_lr, "best", &best, "stop_best", &stop_best, "bad_tests", &bad,
-                            "stopped", &stopped) == 0 &&
+                json_unpack(object, "{s?I, s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F, s?o, s?o, s?I, s?b}", "epoch_steps",
+                            &epoch_steps, "replicas", &replicas, "steps_done", &steps, "train_samples", &train, "step_samples",
+                            &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup,
+                            "total_steps", &total, "min_lr", &schedule.min_lr, "best", &best, "stop_best", &stop_best,
+                            "bad_tests", &bad, "stopped", &stopped) == 0 &&
                 steps >= 0 && replicas > 0 && train > 0 && step > 0 && step <= train;
     if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
         kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";

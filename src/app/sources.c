@@ -15,7 +15,8 @@ typedef struct sources {
     int64_t room;
 } sources;
 
-static samba_status read_test(samba_context *context, sources *s, const int64_t *samples, int64_t count, samba_tensor *const *batch)
+static samba_status read_test(samba_context *context, sources *s, const int64_t *samples, int64_t count,
+                              samba_tensor *const *batch)
 {
     const int64_t first = samba_source_count(s->train);
     SAMBA_TRY(samba_grow(context, (void **)&s->numbers, sizeof *s->numbers, &s->room, count));

@@ -345,8 +345,9 @@ static samba_status checkpoint_if_due(samba_trainer *t, bool epoch_ends)
                : SAMBA_OK;
 }
 
-/* What a test between says: the best weights are saved, and the training may stop. */
-static samba_status follow_test(samba_trainer *t)
+/* What a test between says: the best weights are saved, and the training may stop. The test behind the last step, where none was
+ * due, does not count for that: a training that goes on from there would not have had it. */
+static samba_status follow_test(samba_trainer *t, bool due)
 {
     const samba_app_arguments *a = t->arguments;
     const double value = samba_train_tested(t);
@@ -355,7 +356,7 @@ static samba_status follow_test(samba_trainer *t)
         t->at.best = value;
     if (improved && a->save_best)
         SAMBA_TRY(samba_session_save(t->session, a->save_best, true));
-    if (!samba_early_stop_step(&t->at.stop, value))
+    if (!due || !samba_early_stop_step(&t->at.stop, value))
         return SAMBA_OK;
     t->at.stopped = true;
     t->steps = t->at.steps_done;
@@ -371,7 +372,7 @@ static samba_status follow_step(samba_trainer *t, double loss, bool epoch_ends, 
     const int64_t step = t->at.steps_done;
     const bool logs = a->log_every && step % a->log_every == 0;
     const bool watches = a->patience || a->save_best;
-    const bool due = a->eval_every ? step % a->eval_every == 0 : watches && epoch_ends;
+    const bool due = a->eval_every ? step % a->eval_every == 0 : watches && step % t->epoch_steps == 0;
     const bool tests = ((due && step < t->steps) || (watches && step == t->steps)) && t->replicas.rank == 0;
     if (logs || tests)
         samba_progress_end(progress);
@@ -380,7 +381,7 @@ static samba_status follow_step(samba_trainer *t, double loss, bool epoch_ends, 
     if (tests)
         SAMBA_TRY(samba_train_evaluate_between(t));
     if (tests && watches)
-        SAMBA_TRY(follow_test(t));
+        SAMBA_TRY(follow_test(t, due));
     return checkpoint_if_due(t, epoch_ends);
 }
 

@@ -54,7 +54,7 @@ typedef struct samba_trainer {
     bool hyperparameters_sent;
     double train_seconds, test_loss;
     samba_metric *accuracy;
-    int64_t right, tested; /* test samples; tested 0: there is no test */
+    int64_t right, tested;     /* test samples; tested 0: there is no test */
     int64_t predictions;       /* that the test's loss is the mean of, where the data tells how many a sample has */
     json_t *epochs, *warnings; /* NULL without --json */
     json_t *log, *tests_log;   /* of --log-every and --eval-every; NULL without */

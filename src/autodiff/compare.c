@@ -102,9 +102,7 @@ static samba_status fail_difference(const samba_graph *compiled, const samba_gra
 {
     samba_text text;
     samba_text_init(&text, model->context);
-    samba_text_add(
-        &text,
-        "the model differs from the one that was compiled: compile it again, or give that one. First difference: compiled was  ");
+    samba_text_add(&text, "the model differs from the one that was compiled. First difference: compiled was  ");
     add_line(&text, compiled, node, sink);
     samba_text_add(&text, "  and the model has  ");
     add_line(&text, model, node, sink);

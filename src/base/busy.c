@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks: idle and iowait are no work. What a hypervisor gave to others
- * (steal) was not there for this machine either. */
+/* "cpu  user nice system idle iowait irq softirq steal ...", in ticks: idle and iowait are no work. What a hypervisor gave to
+ * others (steal) was not there for this machine either. */
 static double machine_worked(void)
 {
     unsigned long long ticks[8] = {0};
@@ -32,10 +32,7 @@ static double process_worked(void)
     return (double)worked.tv_sec + 1e-9 * (double)worked.tv_nsec;
 }
 
-samba_busy_mark samba_busy_begin(void)
-{
-    return (samba_busy_mark){samba_seconds(), machine_worked(), process_worked()};
-}
+samba_busy_mark samba_busy_begin(void) { return (samba_busy_mark){samba_seconds(), machine_worked(), process_worked()}; }
 
 double samba_busy_others(const samba_busy_mark *begin)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How busy other programs keep the machine while something is measured: times and rates of a busy machine are no machine's own. */
+ * How busy other programs keep the machine while something is measured: what a busy machine shows is less than it can. */
 #ifndef SAMBA_BUSY_H
 #define SAMBA_BUSY_H
 

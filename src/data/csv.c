@@ -154,11 +154,11 @@ static samba_status choose(reader *r, const samba_column *column, char *const *n
             return no_column(r, word, names, count);
     }
     const int64_t wanted = samba_field_numel(&column->field);
-    return c->count == wanted ? SAMBA_OK
-                              : samba_fail(r->context, SAMBA_ERROR_SHAPE,
-                                           "%s: field '%s' has %lld elements, and '%s' is %lld columns", r->path,
-                                           column->field.name, (long long)wanted,
-                                           column->from ? column->from : column->field.name, (long long)c->count);
+    return c->count == wanted
+               ? SAMBA_OK
+               : samba_fail(r->context, SAMBA_ERROR_SHAPE, "%s: field '%s' has %lld elements, and '%s' is %lld columns", r->path,
+                            column->field.name, (long long)wanted, column->from ? column->from : column->field.name,
+                            (long long)c->count);
 }
 
 /* ---- the file ---- */
@@ -196,8 +196,8 @@ static samba_status read_all(reader *r, table *t)
     }
 }
 
-static samba_status fill(const reader *r, const table *t, int64_t first, const samba_file_options *o, int number,
-                         const chosen *c, samba_tensor *tensor)
+static samba_status fill(const reader *r, const table *t, int64_t first, const samba_file_options *o, int number, const chosen *c,
+                         samba_tensor *tensor)
 {
     const samba_column *column = &o->columns[number];
     const size_t size = samba_dtype_size(column->field.dtype);
@@ -237,7 +237,9 @@ samba_status samba_csv_columns(samba_context *context, const char *path, char *t
                 .path = path,
                 .at = text,
                 .end = text + size,
-                .delimiter = o->delimiter ? o->delimiter : samba_ends_with(path, ".tsv") ? '\t' : ',',
+                .delimiter = o->delimiter                    ? o->delimiter
+                             : samba_ends_with(path, ".tsv") ? '\t'
+                                                             : ',',
                 .next_line = 1,
                 .arena = &arena};
     samba_status status = strchr("\"\r\n", r.delimiter)

@@ -273,7 +273,8 @@ samba_status samba_loader_begin(samba_loader *l, int64_t epoch, int64_t first)
         return SAMBA_OK;
     if (pthread_create(&l->thread, NULL, read_ahead, l) != 0) {
         l->begun = false;
-        return samba_fail(l->context, SAMBA_ERROR_MEMORY, "the system gives no thread to read batches ahead: prefetch 0 needs none");
+        return samba_fail(l->context, SAMBA_ERROR_MEMORY,
+                          "the system gives no thread to read batches ahead: prefetch 0 needs none");
     }
     l->running = true;
     return SAMBA_OK;

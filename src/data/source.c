@@ -57,8 +57,7 @@ static samba_status check(samba_context *context, const samba_source_options *o)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a source has %lld samples: expected 0 or more, or -1 for not known",
                           (long long)o->count);
     if (!(o->read && o->count >= 0) && !(o->next && o->rewind))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                          "a source needs `read` and a count of samples, or `next` and `rewind`");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a source needs `read` and a count of samples, or `next` and `rewind`");
     for (int i = 0; i < o->field_count; i++)
         SAMBA_TRY(check_field(context, o, i));
     return SAMBA_OK;

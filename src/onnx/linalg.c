@@ -55,43 +55,14 @@ void samba_onnx_einsum(samba_onnx_node *node)
         samba_onnx_out(node, 0, samba_einsum(equation, node->input_count, operands));
 }
 
-/* The determinant of small matrices, by the first row. */
-#define LARGEST_DET 4
-
-static samba_value element(samba_value a, int64_t row, int64_t column)
-{
-    samba_value line = samba_select(a, -2, row);
-    return samba_select(line, -1, column);
-}
-
-static samba_value minor_sum(samba_value a, int size, int row, const int *columns)
-{
-    if (size == 1)
-        return element(a, row, columns[0]);
-    samba_value sum = {NULL, 0, 0};
-    for (int i = 0; i < size; i++) {
-        int rest[LARGEST_DET];
-        for (int k = 0, count = 0; k < size; k++)
-            if (k != i)
-                rest[count++] = columns[k];
-        samba_value factor = element(a, row, columns[i]), minor = minor_sum(a, size - 1, row + 1, rest);
-        samba_value term = samba_mul(factor, minor);
-        sum = i == 0 ? term : i % 2 ? samba_sub(sum, term) : samba_add(sum, term);
-    }
-    return sum;
-}
-
 void samba_onnx_det(samba_onnx_node *node);
 void samba_onnx_det(samba_onnx_node *node)
 {
     samba_value a = samba_onnx_need(node, 0);
-    const int columns[LARGEST_DET] = {0, 1, 2, 3};
     if (node->refused)
         return;
-    int rank = samba_value_rank(a);
-    int64_t size = rank >= 2 ? samba_value_size(a, -1) : 0;
-    if (rank < 2 || size != samba_value_size(a, -2) || size < 1 || size > LARGEST_DET)
-        samba_onnx_refuse(node, "determinants of 1 x 1 to %d x %d are supported", LARGEST_DET, LARGEST_DET);
-    else
-        samba_onnx_out(node, 0, minor_sum(a, (int)size, 0, columns));
+    const samba_dtype dtype = samba_value_dtype(a);
+    const bool wide = dtype == SAMBA_FLOAT64 || dtype == SAMBA_FLOAT32;
+    samba_value determinant = samba_det(wide ? a : samba_cast(a, SAMBA_FLOAT32));
+    samba_onnx_out(node, 0, wide ? determinant : samba_cast(determinant, dtype));
 }

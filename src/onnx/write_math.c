@@ -19,13 +19,13 @@ const char *samba_onnx_write_unary(samba_onnx_writer *w, const samba_node *node)
     static const struct {
         samba_op op;
         const char *name;
-    } names[] = {{SAMBA_OP_exp, "Exp"},          {SAMBA_OP_log, "Log"},         {SAMBA_OP_sin, "Sin"},
-                 {SAMBA_OP_cos, "Cos"},          {SAMBA_OP_tan, "Tan"},         {SAMBA_OP_asin, "Asin"},
-                 {SAMBA_OP_acos, "Acos"},        {SAMBA_OP_atan, "Atan"},       {SAMBA_OP_sinh, "Sinh"},
-                 {SAMBA_OP_cosh, "Cosh"},        {SAMBA_OP_asinh, "Asinh"},     {SAMBA_OP_acosh, "Acosh"},
-                 {SAMBA_OP_atanh, "Atanh"},      {SAMBA_OP_sqrt, "Sqrt"},       {SAMBA_OP_reciprocal, "Reciprocal"},
-                 {SAMBA_OP_tanh, "Tanh"},        {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},
-                 {SAMBA_OP_softplus, "Softplus"}};
+    } names[] = {{SAMBA_OP_exp, "Exp"},           {SAMBA_OP_log, "Log"},         {SAMBA_OP_sin, "Sin"},
+                 {SAMBA_OP_cos, "Cos"},           {SAMBA_OP_tan, "Tan"},         {SAMBA_OP_asin, "Asin"},
+                 {SAMBA_OP_acos, "Acos"},         {SAMBA_OP_atan, "Atan"},       {SAMBA_OP_sinh, "Sinh"},
+                 {SAMBA_OP_cosh, "Cosh"},         {SAMBA_OP_asinh, "Asinh"},     {SAMBA_OP_acosh, "Acosh"},
+                 {SAMBA_OP_atanh, "Atanh"},       {SAMBA_OP_sqrt, "Sqrt"},       {SAMBA_OP_reciprocal, "Reciprocal"},
+                 {SAMBA_OP_tanh, "Tanh"},         {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},
+                 {SAMBA_OP_softplus, "Softplus"}, {SAMBA_OP_det, "Det"}};
     const char *name = NULL, *a = samba_onnx_given_wide(w, node, 0);
     for (int i = 0; i < SAMBA_COUNT(names); i++)
         if (names[i].op == (samba_op)node->op)

@@ -6,9 +6,9 @@
  * be anything: it need not be linear in `grad`, and differentiation never looks into `value`. The reverse pass copies the gs with
  * the gradient that has come in the place of `grad`; what they have of forward values alone is not copied.
  *
- * A gradient inside a graph is differentiated in its turn, as its formula says. There the gs that read the value mean what it is to
- * others: the custom_gradient, whose gradient is its gs and not that of the value's own operators. In a backward of its own nobody
- * asks, and what the gs have of forward values is left where it is.
+ * A gradient inside a graph is differentiated in its turn, as its formula says. There the gs that read the value mean what it is
+ * to others: the custom_gradient, whose gradient is its gs and not that of the value's own operators. In a backward of its own
+ * nobody asks, and what the gs have of forward values is left where it is.
  *
  * grad_output is of the value and not of the node that it serves, which comes later: two custom_gradients of one value share it,
  * and each puts its own gradient there. A custom_gradient inside a g is its value, since nobody differentiates a gradient's
@@ -43,8 +43,8 @@ typedef struct cloning {
     samba_ref first; /* grad_output, the first node that a copy may differ in */
     samba_ref value; /* what the custom_gradient's own result stands for in copies; SAMBA_NONE: nothing */
     samba_ref output;
-    int64_t count;   /* nodes from there to the last g */
-    samba_ref *now;  /* what stands for each */
+    int64_t count;  /* nodes from there to the last g */
+    samba_ref *now; /* what stands for each */
     uint8_t *needed;
 } cloning;
 

@@ -182,8 +182,8 @@ samba_status samba_vjp_cumprod_grad(samba_vjp *vjp)
     return samba_vjp_compose(vjp, 2, compose_cumprod_grad, &like);
 }
 
-/* dx k = sum over i >= k of dy i * exp(x k - y i), in logarithms; negative dy apart from positive. The logarithm of what is not there
- * is finite, so that gradients of this gradient are. */
+/* dx k = sum over i >= k of dy i * exp(x k - y i), in logarithms; negative dy apart from positive. The logarithm of what is not
+ * there is finite, so that gradients of this gradient are. */
 samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
@@ -193,7 +193,8 @@ samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
     samba_ref parts[2], one = samba_emit_constant(graph, 1, samba_ref_dtype(graph, g)),
                         nothing = samba_emit_constant(graph, -1e30, samba_ref_dtype(graph, g));
     for (int i = 0; i < 2; i++) {
-        samba_ref of_sign = i ? samba_emit1(graph, SAMBA_OP_neg, g) : g, other = samba_emit_scalar(graph, SAMBA_OP_le, of_sign, 0);
+        samba_ref of_sign = i ? samba_emit1(graph, SAMBA_OP_neg, g) : g;
+        samba_ref other = samba_emit_scalar(graph, SAMBA_OP_le, of_sign, 0);
         samba_ref part = samba_emit1(graph, SAMBA_OP_log, samba_emit3(graph, SAMBA_OP_where, other, one, of_sign));
         part = samba_emit3(graph, SAMBA_OP_where, other, nothing, part);
         part = samba_emit2(graph, SAMBA_OP_sub, part, y);

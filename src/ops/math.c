@@ -22,6 +22,44 @@ samba_status samba_ref_acosh(const samba_reference *reference) { return samba_re
 samba_status samba_ref_atanh(const samba_reference *reference) { return samba_reference_of_one(reference, atanh); }
 samba_status samba_ref_erfc(const samba_reference *reference) { return samba_reference_of_one(reference, erfc); }
 samba_status samba_ref_atan2(const samba_reference *reference) { return samba_reference_of_two(reference, atan2); }
+
+static double lgamma_of(double x)
+{
+    int sign; /* lgamma would write a global one */
+    return lgamma_r(x, &sign);
+}
+
+/* By the recurrence up to 24 and the asymptotic series; `way` 1: digamma, 2: trigamma. */
+static double gamma_slope(long double x, int way)
+{
+    static const long double bernoulli[] = {1 / 6.0L,  -1 / 30.0L,     1 / 42.0L, -1 / 30.0L,
+                                            5 / 66.0L, -691 / 2730.0L, 7 / 6.0L,  -3617 / 510.0L};
+    const long double pi = 3.141592653589793238462643L;
+    if (isinf(x))
+        return x < 0 ? NAN : way == 1 ? INFINITY : 0;
+    if (x < 0) {
+        const long double rest = x - nearbyintl(x), sine = sinl(pi * rest);
+        if (rest == 0)
+            return way == 1 ? NAN : INFINITY;
+        return way == 1 ? gamma_slope(1 - x, 1) - (double)(pi / tanl(pi * rest))
+                        : (double)(pi * pi / (sine * sine)) - gamma_slope(1 - x, 2);
+    }
+    long double sum = 0;
+    for (; x < 24; x += 1)
+        sum += way == 1 ? -1 / x : 1 / (x * x);
+    long double power = 1 / (x * x);
+    sum += way == 1 ? logl(x) - 0.5L / x : 1 / x + 0.5L * power;
+    for (int k = 0; k < 8; k++, power /= x * x)
+        sum += way == 1 ? -bernoulli[k] / (2 * k + 2) * power : bernoulli[k] * power / x;
+    return (double)sum;
+}
+
+static double digamma_of(double x) { return gamma_slope(x, 1); }
+static double trigamma_of(double x) { return gamma_slope(x, 2); }
+samba_status samba_ref_lgamma(const samba_reference *reference) { return samba_reference_of_one(reference, lgamma_of); }
+samba_status samba_ref_digamma(const samba_reference *reference) { return samba_reference_of_one(reference, digamma_of); }
+samba_status samba_ref_trigamma(const samba_reference *reference) { return samba_reference_of_one(reference, trigamma_of); }
+
 static double frac(double x) { return x - trunc(x); }
 samba_status samba_ref_frac(const samba_reference *reference) { return samba_reference_of_one(reference, frac); }
 samba_status samba_ref_hypot(const samba_reference *reference) { return samba_reference_of_two(reference, hypot); }
@@ -85,6 +123,11 @@ samba_status samba_vjp_atanh(samba_vjp *vjp)
     return against(vjp, 0, plus(vjp, neg(vjp, mul(vjp, x, x)), 1));
 }
 
+samba_status samba_vjp_lgamma(samba_vjp *vjp) { return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_digamma, input(vjp, 0))); }
+samba_status samba_vjp_digamma(samba_vjp *vjp)
+{
+    return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_trigamma, input(vjp, 0)));
+}
 samba_status samba_vjp_sinh(samba_vjp *vjp) { return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_cosh, input(vjp, 0))); }
 samba_status samba_vjp_cosh(samba_vjp *vjp) { return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_sinh, input(vjp, 0))); }
 

@@ -202,7 +202,7 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
         !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE) ||
         !from->linear != (from->kind != SAMBA_STAGE_LINEAR) || !from->fourier != (from->kind != SAMBA_STAGE_FOURIER) ||
-        !from->ctc != (from->kind != SAMBA_STAGE_CTC))
+        !from->ctc != (from->kind != SAMBA_STAGE_CTC) || !from->matrix != (from->kind != SAMBA_STAGE_MATRIX))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     void *operators = NULL;
@@ -231,6 +231,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         SAMBA_TRY(get_fourier(in, from->fourier, NULL, &to->fourier));
     if (from->ctc)
         SAMBA_TRY(get_ctc(in, from->ctc, NULL, &to->ctc));
+    if (from->matrix)
+        SAMBA_TRY(get_matrix(in, from->matrix, NULL, &to->matrix));
     return SAMBA_OK;
 }
 

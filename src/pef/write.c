@@ -118,6 +118,8 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         PUT_NEW(arena, fourier, message->fourier, &stage->fourier, NULL);
     if (stage->kind == SAMBA_STAGE_CTC)
         PUT_NEW(arena, ctc, message->ctc, &stage->ctc, NULL);
+    if (stage->kind == SAMBA_STAGE_MATRIX)
+        PUT_NEW(arena, matrix, message->matrix, &stage->matrix, NULL);
     return SAMBA_OK;
 }
 

@@ -308,6 +308,22 @@ static samba_status check_contiguous(const samba_check *check, const samba_stage
     return check_apart(check, stage, users);
 }
 
+static samba_status check_matrix(const samba_check *check, const samba_stage *stage, user *users)
+{
+    int64_t sizes[3][2], numel;
+    samba_matrix_sizes(&stage->matrix, sizes);
+    for (int32_t i = 0; i < stage->operand_count; i++) {
+        const samba_operand *operand = &stage->operands[i];
+        const int64_t of[3] = {stage->domain[0], sizes[i][0], sizes[i][1]};
+        users[i].at = (footprint){.first = INT64_MAX / 2 + i, .last = INT64_MAX / 2 + i}; /* empty: over nothing */
+        if (!samba_check_numel(3, of, &numel) || numel == 0)
+            continue;
+        begin(&users[i].at, check, operand->buffer, operand->dtype, operand->offset);
+        add_dims(&users[i].at, 3, of, operand->strides);
+    }
+    return check_apart(check, stage, users);
+}
+
 static samba_status check_fourier(const samba_check *check, const samba_stage *stage, user *users)
 {
     int64_t sizes[2];
@@ -347,6 +363,7 @@ samba_status samba_check_overlap(const samba_check *check, const samba_stage *st
     case SAMBA_STAGE_LINEAR: status = check_linear(check, stage, users); break;
     case SAMBA_STAGE_FOURIER: status = check_fourier(check, stage, users); break;
     case SAMBA_STAGE_CTC: status = check_ctc(check, stage, users); break;
+    case SAMBA_STAGE_MATRIX: status = check_matrix(check, stage, users); break;
     case SAMBA_STAGE_EXCHANGE: break; /* one operand, each element over itself */
     case SAMBA_STAGE_KIND_COUNT: break;
     }

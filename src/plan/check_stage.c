@@ -78,7 +78,7 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
         int64_t reach = operand->offset;
         bool possible = (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain,
                                                                                             operand->strides, &reach);
-        if (stage->kind == SAMBA_STAGE_ATTENTION)
+        if (stage->kind == SAMBA_STAGE_ATTENTION || stage->kind == SAMBA_STAGE_MATRIX)
             continue; /* its operands have sizes of their own */
         if (stage->kind == SAMBA_STAGE_GATHER && stage->gather.table_rows == 0 &&
             i == (stage->gather.mode == SAMBA_GATHER_READ ? 0 : 2))
@@ -484,6 +484,47 @@ static samba_status check_ctc(const samba_check *check, const samba_stage *stage
     return fits ? SAMBA_OK : samba_check_stage_fail(check, "a ctc loss takes float32 or float64, and int64 labels and lengths");
 }
 
+/* ---- matrix: strided operands over sizes of their own ---- */
+static samba_status check_matrix(const samba_check *check, const samba_stage *stage)
+{
+    const samba_matrix_stage *x = &stage->matrix;
+    const int32_t function = x->function, flags[] = {x->upper, x->unit, x->transposed, x->values, x->singular};
+    const bool solves = function == SAMBA_MATRIX_TRIANGULAR || function == SAMBA_MATRIX_LU_SOLVE,
+               spectrum = function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD,
+               tall = function == SAMBA_MATRIX_QR || function == SAMBA_MATRIX_SVD;
+    const int64_t most = SAMBA_PLAN_LARGEST_NUMEL;
+    int64_t sizes[3][2];
+    bool possible = stage->rank == 3 && function >= 0 && function < SAMBA_MATRIX_FUNCTION_COUNT && x->m >= 0 && x->m <= most &&
+                    x->n >= 0 && x->n <= most && x->right >= 0 && x->right <= most && (tall || x->m == x->n) &&
+                    (solves || x->right == 0);
+    for (int i = 0; i < SAMBA_COUNT(flags); i++)
+        possible = possible && (flags[i] == 0 || flags[i] == 1);
+    possible = possible && (function == SAMBA_MATRIX_TRIANGULAR || (!x->upper && !x->unit)) &&
+               (function == SAMBA_MATRIX_LU_SOLVE || !x->transposed) && (spectrum || !x->values) &&
+               (function == SAMBA_MATRIX_LU || !x->singular);
+    if (!possible)
+        return samba_check_stage_fail(check, "function %d of matrices %lld x %lld and %lld right sides is impossible", function,
+                                      (long long)x->m, (long long)x->n, (long long)x->right);
+    const int32_t count = samba_matrix_sizes(x, sizes);
+    if (stage->operand_count != count || stage->domain[1] != sizes[count - 1][0] || stage->domain[2] != sizes[count - 1][1])
+        return samba_check_stage_fail(check, "function %d has %d operands and a result %lld x %lld, not %d and %lld x %lld",
+                                      function, count, (long long)sizes[count - 1][0], (long long)sizes[count - 1][1],
+                                      stage->operand_count, (long long)stage->domain[1], (long long)stage->domain[2]);
+    for (int32_t i = 0; i < count; i++) {
+        const samba_operand *operand = &stage->operands[i];
+        const int64_t of[3] = {stage->domain[0], sizes[i][0], sizes[i][1]};
+        int64_t numel, reach = operand->offset;
+        if ((operand->dtype != SAMBA_FLOAT32 && operand->dtype != SAMBA_FLOAT64) || operand->dtype != stage->operands[0].dtype)
+            return samba_check_stage_fail(check, "operand %d is %s: a matrix stage takes float32 or float64, one of both", i,
+                                          samba_dtype_name((samba_dtype)operand->dtype));
+        if (!samba_check_numel(3, of, &numel) || !add_reach(3, of, operand->strides, &reach) ||
+            !samba_check_fits(check->plan, operand->buffer, operand->dtype, numel > 0 ? reach : 0, numel > 0))
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", i,
+                                          (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
+    }
+    return SAMBA_OK;
+}
+
 /* Replicas average sums of gradients, between the sections that make them and those that read them. */
 static samba_status check_exchange(const samba_check *check, const samba_stage *stage)
 {
@@ -520,6 +561,7 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
     case SAMBA_STAGE_LINEAR: return check_linear(check, stage);
     case SAMBA_STAGE_FOURIER: return check_fourier(check, stage);
     case SAMBA_STAGE_CTC: return check_ctc(check, stage);
+    case SAMBA_STAGE_MATRIX: return check_matrix(check, stage);
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);

@@ -81,7 +81,7 @@ void samba_plan_domain(const samba_stage *stage, char *buffer, size_t size)
 {
     const samba_contract *contract = &stage->contract;
     if (stage->kind == SAMBA_STAGE_TILE || stage->kind == SAMBA_STAGE_ATTENTION || stage->kind == SAMBA_STAGE_GATHER ||
-        stage->kind == SAMBA_STAGE_EXCHANGE) {
+        stage->kind == SAMBA_STAGE_EXCHANGE || stage->kind == SAMBA_STAGE_MATRIX) {
         char shape[SAMBA_SHAPE_TEXT];
         snprintf(buffer, size, "%s", samba_shape_format(stage->rank, stage->domain, shape, sizeof shape));
     } else if (stage->kind == SAMBA_STAGE_CONTRACT) {

@@ -116,6 +116,7 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
     case SAMBA_STAGE_EXCHANGE: return SAMBA_READS | SAMBA_WRITES;
     case SAMBA_STAGE_FOURIER:
     case SAMBA_STAGE_CTC:
+    case SAMBA_STAGE_MATRIX:
     case SAMBA_STAGE_LINEAR: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
@@ -135,6 +136,28 @@ bool samba_stage_touches(const samba_stage *stage, const samba_buffer *buffers, 
     for (int32_t o = 0; o < stage->operand_count && !touched; o++)
         touched = samba_stage_access(stage, o) & access && meets(buffers, stage->operands[o].buffer, range);
     return touched;
+}
+
+int32_t samba_matrix_sizes(const samba_matrix_stage *matrix, int64_t sizes[3][2])
+{
+    const int64_t m = matrix->m, n = matrix->n, k = m < n ? m : n;
+    const bool solves = matrix->function == SAMBA_MATRIX_TRIANGULAR || matrix->function == SAMBA_MATRIX_LU_SOLVE;
+    int64_t *a = sizes[0], *b = sizes[1], *result = sizes[solves ? 2 : 1];
+    a[0] = m + (matrix->function == SAMBA_MATRIX_LU_SOLVE);
+    a[1] = n;
+    if (solves) {
+        b[0] = n;
+        b[1] = matrix->right;
+    }
+    result[1] = solves ? matrix->right : k;
+    switch ((samba_matrix_function)matrix->function) {
+    case SAMBA_MATRIX_LU: result[0] = n + 1; break;
+    case SAMBA_MATRIX_QR: result[0] = m + n; break;
+    case SAMBA_MATRIX_EIGH: result[0] = matrix->values ? 1 : 1 + n; break;
+    case SAMBA_MATRIX_SVD: result[0] = matrix->values ? 1 : m + 1 + n; break;
+    default: result[0] = n;
+    }
+    return solves ? 3 : 2;
 }
 
 int32_t samba_line_sources(const samba_line *line)
@@ -165,5 +188,5 @@ int32_t samba_ctc_sizes(const samba_ctc *ctc, int64_t sizes[6])
     return ctc->gradient ? 6 : 5;
 }
 
-const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool",   "gather",  "attention",
-                                                                    "line", "exchange", "linear", "fourier", "ctc"};
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {
+    "tile", "contract", "pool", "gather", "attention", "line", "exchange", "linear", "fourier", "ctc", "matrix"};

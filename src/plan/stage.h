@@ -271,6 +271,32 @@ typedef struct samba_linear_stage {
     int64_t m, n, k;
 } samba_linear_stage;
 
+/* ---- matrix: a function of each matrix a (m, n) of a batch, as ops/matrix.c says. The domain is that of the result, (batch,
+ * rows, columns). Operands: a; the right sides b of the two solves; the result. Their strides are over (batch, row, column), of
+ * sizes of their own. m = n but for QR and SVD; k is the lesser of both. A matrix that the function has no result of gives NaN,
+ * and raises the stage's fault. */
+typedef enum samba_matrix_function {                              /* numbers are part of the file format */
+                                     SAMBA_MATRIX_CHOLESKY = 0,   /* (n, n): L */
+                                     SAMBA_MATRIX_TRIANGULAR = 1, /* b (n, right) -> (n, right) */
+                                     SAMBA_MATRIX_LU = 2,         /* (n + 1, n): L and U, then the rows that were exchanged */
+                                     SAMBA_MATRIX_LU_SOLVE = 3,   /* a as LU gives it, b (n, right) -> (n, right) */
+                                     SAMBA_MATRIX_QR = 4,         /* (m + n, k): Q, then R transposed */
+                                     SAMBA_MATRIX_EIGH = 5,       /* (1 + n, n): values, then vectors in columns */
+                                     SAMBA_MATRIX_SVD = 6,        /* (m + 1 + n, k): U, values, V */
+                                     SAMBA_MATRIX_EXP = 7,        /* (n, n) */
+                                     SAMBA_MATRIX_FUNCTION_COUNT = 8
+} samba_matrix_function;
+typedef struct samba_matrix_stage {
+    int32_t function;
+    int32_t upper, unit; /* TRIANGULAR: which triangle counts; its diagonal is 1 */
+    int32_t transposed;  /* LU_SOLVE: by the transpose of what was factorized */
+    int32_t values;      /* EIGH, SVD: the values alone, (1, n) or (1, k) */
+    int32_t singular;    /* LU: a matrix without an inverse has a result too */
+    int64_t m, n, right;
+} samba_matrix_stage;
+/* Rows and columns of each operand, of sizes of which no product overflows; returns how many operands there are. plan/stage.c */
+int32_t samba_matrix_sizes(const samba_matrix_stage *matrix, int64_t sizes[3][2]);
+
 typedef enum samba_stage_kind {
     SAMBA_STAGE_TILE = 0,
     SAMBA_STAGE_CONTRACT = 1,
@@ -284,7 +310,8 @@ typedef enum samba_stage_kind {
     SAMBA_STAGE_LINEAR = 7,
     SAMBA_STAGE_FOURIER = 8,
     SAMBA_STAGE_CTC = 9,
-    SAMBA_STAGE_KIND_COUNT = 10
+    SAMBA_STAGE_MATRIX = 10,
+    SAMBA_STAGE_KIND_COUNT = 11
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
@@ -298,7 +325,7 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; ATTENTION 4; others 0 */
+    /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; ATTENTION 4; MATRIX 3; others 0 */
     int32_t rank;
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
@@ -312,6 +339,7 @@ typedef struct samba_stage {
     samba_linear_stage linear;
     samba_fourier fourier;
     samba_ctc ctc;
+    samba_matrix_stage matrix;
 } samba_stage;
 typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
 /* Whether the stage reads or writes the memory of an operand: either, both or 0. plan/stage.c */

@@ -4,6 +4,7 @@
 #include "trace/losses.h"
 
 #include <sambaflow/elementwise.h>
+#include <sambaflow/index.h>
 #include <sambaflow/linalg.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
@@ -119,4 +120,36 @@ samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode
     samba_value rows_b = samba_losses_unsqueeze(v[1], y.rank - 2), rows_a = samba_losses_unsqueeze(v[0], x.rank - 1);
     samba_value away = samba_sub(rows_a, rows_b);
     return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, false), SAMBA_NO_REDUCTION);
+}
+
+/* Both rows of each pair are gathered, so that a pair is computed once. */
+samba_value samba_pdist(samba_value a, double p)
+{
+    enum { MOST = 8192 };
+    samba_losses common;
+    samba_value v[] = {a};
+    if (!samba_losses_enter_any(&common, "pdist", 1, v, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    samba_node x = samba_trace_node(a);
+    if (x.rank != 2 || x.shape[0] > MOST)
+        return samba_trace_fail(common.graph, SAMBA_ERROR_SHAPE, "pdist", "expected a value (N, M) of at most %d rows, given %s",
+                                MOST, SAMBA_TYPE_OF(&x));
+    if (!(p >= 0))
+        return samba_trace_fail(common.graph, SAMBA_ERROR_ARGUMENT, "pdist", "p must be 0 or more, given %g", p);
+    const int64_t n = x.shape[0], pairs = n * (n - 1) / 2;
+    const size_t bytes = 2 * sizeof(int64_t) * (size_t)(pairs + 1);
+    int64_t *first = samba_alloc(common.graph->context, bytes), *second = first + pairs, count = 0;
+    if (!first)
+        return samba_trace_value(common.graph, samba_graph_stick(common.graph, SAMBA_ERROR_MEMORY));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) {
+            first[count] = i;
+            second[count++] = j;
+        }
+    samba_value left = samba_trace_literal(common.graph, SAMBA_INT64, 1, &pairs, first);
+    samba_value right = samba_trace_literal(common.graph, SAMBA_INT64, 1, &pairs, second);
+    samba_free(common.graph->context, first, bytes);
+    left = samba_index_select(v[0], 0, left);
+    right = samba_index_select(v[0], 0, right);
+    return samba_losses_leave(&common, samba_vector_norm(samba_sub(left, right), p, 1, &last, false), SAMBA_NO_REDUCTION);
 }

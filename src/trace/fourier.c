@@ -113,6 +113,8 @@ static samba_value of_many(const char *what, const kind *last, const kind *other
     if (count < 0 || count > rank || (count == 0 && last != others))
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "expected %d to %d dims, given %d", last != others, rank,
                                 count);
+    if (count > 0 && !dims)
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "expected a list of dims, given NULL of %d", count);
     for (int i = 0; i < count; i++) {
         if (!samba_trace_dim(graph, what, rank, dims[i], &at[i]))
             return samba_trace_none(graph);

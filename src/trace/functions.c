@@ -54,6 +54,18 @@ samba_value samba_logit(samba_value a, double eps)
     return samba_trace_result(graph, E1(logit, x), dtype);
 }
 
+samba_value samba_polygamma(samba_value a, int n)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_as_floating("polygamma", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32;
+    if (n != 0 && n != 1)
+        return samba_trace_fail(graph, SAMBA_ERROR_UNSUPPORTED, "polygamma", "supported are n of 0 and 1, given %d", n);
+    return samba_trace_result(graph, n == 0 ? E1(digamma, x) : E1(trigamma, x), dtype);
+}
+
 /* ---- two real numbers ---- */
 
 samba_value samba_xlogy(samba_value a, samba_value b)

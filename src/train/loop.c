@@ -59,16 +59,18 @@ static samba_status step(samba_loop *loop, double *loss, int64_t *samples)
 
 /* ---- behind it ---- */
 
-/* A value of what is watched: best, stop, plateau. */
-static samba_status watch(samba_loop *loop, double value, bool *improved)
+/* A value of what is watched: best, stop, plateau. The test behind the last step, where none was due, says what is best alone: a
+ * training that goes on from there would not have had it. */
+static samba_status watch(samba_loop *loop, double value, bool due, bool *improved)
 {
     *improved = samba_is_better(value, loop->best, loop->greater);
     if (*improved) {
         loop->best = value;
         loop->best_step = loop->step;
     }
-    loop->stopped = samba_early_stop_step(&loop->stop, value) || loop->stopped;
-    for (int i = 0; i < loop->rate_count && loop->o.schedule.kind == SAMBA_SCHEDULE_PLATEAU; i++)
+    if (due)
+        loop->stopped = samba_early_stop_step(&loop->stop, value) || loop->stopped;
+    for (int i = 0; i < loop->rate_count && due && loop->o.schedule.kind == SAMBA_SCHEDULE_PLATEAU; i++)
         samba_plateau_step(&loop->rates[i].plateau, &loop->o.schedule, value, loop->greater);
     return *improved ? samba_loop_save_best(loop) : SAMBA_OK;
 }
@@ -78,7 +80,7 @@ static double epoch_mean(const samba_loop *loop)
     return loop->epoch_samples > 0 ? loop->epoch_sum / (double)loop->epoch_samples : NAN;
 }
 
-static samba_status test(samba_loop *loop)
+static samba_status test(samba_loop *loop, bool due)
 {
     const samba_evaluate_options by = samba_loop_evaluation(loop);
     bool improved;
@@ -86,7 +88,7 @@ static samba_status test(samba_loop *loop)
     for (int i = 0; i < loop->o.metric_count; i++)
         loop->values[i + 1].value = samba_metric_value(loop->metrics[i]);
     loop->tested = true;
-    SAMBA_TRY(watch(loop, loop->values[loop->monitored].value, &improved));
+    SAMBA_TRY(watch(loop, loop->values[loop->monitored].value, due, &improved));
     samba_train_event event = {.kind = SAMBA_TRAIN_VALIDATED,
                                .loss = epoch_mean(loop),
                                .value_count = loop->o.metric_count + 1,
@@ -97,13 +99,13 @@ static samba_status test(samba_loop *loop)
     return samba_loop_tell(loop, &event);
 }
 
-static samba_status end_epoch(samba_loop *loop, bool test_due)
+static samba_status end_epoch(samba_loop *loop, bool tested)
 {
     const double loss = epoch_mean(loop);
     bool improved = false;
     if (!loop->o.validation)
-        SAMBA_TRY(watch(loop, loss, &improved));
-    if (!test_due)
+        SAMBA_TRY(watch(loop, loss, true, &improved));
+    if (!tested)
         SAMBA_TRY(samba_loop_tell_look(loop, loss, improved));
     samba_train_event event = {.kind = SAMBA_TRAIN_EPOCH, .samples = loop->epoch_samples, .loss = loss};
     SAMBA_TRY(samba_loop_tell(loop, &event));
@@ -118,15 +120,14 @@ static samba_status end_epoch(samba_loop *loop, bool test_due)
 static samba_status look(samba_loop *loop, bool epoch_ends, bool stepped)
 {
     const samba_train_options *o = &loop->o;
-    const bool last = loop->step == loop->last_step ||
-                      (epoch_ends && o->epochs > 0 && loop->epoch + 1 >= o->epochs);
+    const bool last = loop->step == loop->last_step || (epoch_ends && o->epochs > 0 && loop->epoch + 1 >= o->epochs);
     const bool every = stepped && o->validate_every > 0 && loop->step % o->validate_every == 0;
     const bool checkpoint = o->checkpoint_every > 0 ? stepped && loop->step % o->checkpoint_every == 0 : epoch_ends;
-    const bool test_due = o->validation && (every || last || (o->validate_every == 0 && epoch_ends));
-    if (test_due)
-        SAMBA_TRY(test(loop));
+    const bool due = every || (o->validate_every == 0 && epoch_ends), tests = o->validation && (due || last);
+    if (tests)
+        SAMBA_TRY(test(loop, due));
     if (epoch_ends)
-        SAMBA_TRY(end_epoch(loop, test_due));
+        SAMBA_TRY(end_epoch(loop, tests));
     loop->finished = last || loop->stopped;
     return checkpoint || loop->finished ? samba_loop_save(loop) : SAMBA_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Metrics as counts and sums. Predictions of classes go into three counts a class - right, predicted, there - from which accuracy,
- * precision, recall and F1 follow; the rest is a weighted sum. A batch is checked whole before any of it counts. */
+ * Metrics as counts and sums. Predictions of classes go into three counts a class - right, predicted, there - from which
+ * accuracy, precision, recall and F1 follow; the rest is a weighted sum. A batch is checked whole before any of it counts. */
 #include "train/train.h"
 #include "base/null.h"
 #include "tensor/tensor.h"
@@ -33,13 +33,11 @@ static bool is_of_numbers(samba_metric_kind kind) { return kind == SAMBA_METRIC_
 
 samba_metric_options samba_metric_defaults(samba_metric_kind kind)
 {
-    return (samba_metric_options){.struct_size = sizeof(samba_metric_options), .kind = kind, .ignores = true, .ignore_index = -100};
+    return (samba_metric_options){
+        .struct_size = sizeof(samba_metric_options), .kind = kind, .ignores = true, .ignore_index = -100};
 }
 
-bool samba_metric_is_greater_better(samba_metric_kind kind)
-{
-    return counts_classes(kind) || kind == SAMBA_METRIC_TOP_K;
-}
+bool samba_metric_is_greater_better(samba_metric_kind kind) { return counts_classes(kind) || kind == SAMBA_METRIC_TOP_K; }
 
 samba_status samba_metric_from_name(samba_context *context, const char *name, samba_metric_kind *kind)
 {
@@ -52,7 +50,8 @@ samba_status samba_metric_from_name(samba_context *context, const char *name, sa
             return SAMBA_OK;
         }
     return samba_fail(context, SAMBA_ERROR_NAME,
-                      "'%s' is no metric; there are accuracy, top_k, precision, recall, f1, perplexity, rmse, mae and mean", name);
+                      "'%s' is no metric; there are accuracy, top_k, precision, recall, f1, perplexity, rmse, mae and mean",
+                      name);
 }
 
 static samba_status check(samba_context *context, const samba_metric_options *o)
@@ -259,11 +258,11 @@ static int64_t tail(const samba_tensor *tensor, int to)
 
 static samba_status bad_shapes(const samba_metric *m, const samba_tensor *output, const samba_tensor *target)
 {
-    return samba_fail(m->context, SAMBA_ERROR_SHAPE,
-                      "metric '%s': an output of shape %s does not go with targets of %s: expected %s", m->name,
-                      SAMBA_SHAPE_OF(output), SAMBA_SHAPE_OF(target),
-                      is_of_numbers(m->o.kind) ? "as many elements in each sample"
-                                               : "the targets' shape and a last dim of the classes, or one score for each target");
+    return samba_fail(
+        m->context, SAMBA_ERROR_SHAPE, "metric '%s': an output of shape %s does not go with targets of %s: expected %s", m->name,
+        SAMBA_SHAPE_OF(output), SAMBA_SHAPE_OF(target),
+        is_of_numbers(m->o.kind) ? "as many elements in each sample"
+                                 : "the targets' shape and a last dim of the classes, or one score for each target");
 }
 
 static samba_status measure(samba_metric *m, const samba_tensor *output, const samba_tensor *target, int64_t count, batch *b)
@@ -330,7 +329,8 @@ samba_status samba_metric_add(samba_metric *m, double value, double weight)
 {
     SAMBA_NEED(NULL, m);
     if (m->o.kind != SAMBA_METRIC_MEAN && m->o.kind != SAMBA_METRIC_PERPLEXITY)
-        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT, "metric '%s' takes outputs and targets: samba_metric_update", m->name);
+        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT, "metric '%s' takes outputs and targets: samba_metric_update",
+                          m->name);
     if (!(weight >= 0) || isinf(weight))
         return samba_fail(m->context, SAMBA_ERROR_ARGUMENT, "metric '%s': a weight of %g: expected 0 or more", m->name, weight);
     if (weight > 0)

@@ -44,11 +44,12 @@ static samba_status check_unused(samba_context *context, const samba_schedule *s
     if (s->warmup_steps != 0 && kind == SAMBA_SCHEDULE_ONE_CYCLE)
         return without_effect(context, "warmup_steps");
     if (s->warmup_steps != 0 && s->by_epoch)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "schedule: a warm-up of steps and a schedule by epochs do not go together");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "schedule: a warm-up of steps and a schedule by epochs do not go together");
     if (!plateau && (s->patience != 0 || s->cooldown != 0 || s->threshold != 0 || s->absolute_threshold))
         return without_effect(context, "patience, cooldown or threshold");
-    if (kind != SAMBA_SCHEDULE_ONE_CYCLE && (o->pct_start != 0 || o->div_factor != 0 || o->final_div_factor != 0 || o->linear ||
-                                             o->three_phase))
+    if (kind != SAMBA_SCHEDULE_ONE_CYCLE &&
+        (o->pct_start != 0 || o->div_factor != 0 || o->final_div_factor != 0 || o->linear || o->three_phase))
         return without_effect(context, "one_cycle");
     return SAMBA_OK;
 }
@@ -114,8 +115,7 @@ static double behind_warmup(const samba_schedule *s, double lr, int64_t at, int6
     case SAMBA_SCHEDULE_COSINE:
         return at >= total ? s->min_lr : s->min_lr + (lr - s->min_lr) * samba_cosine_annealing_lr(1, at, total, 0);
     case SAMBA_SCHEDULE_STEP: return samba_step_lr(lr, step, s->step_size, gamma_of(s));
-    case SAMBA_SCHEDULE_MULTI_STEP:
-        return samba_multi_step_lr(lr, step, s->milestone_count, s->milestones, gamma_of(s));
+    case SAMBA_SCHEDULE_MULTI_STEP: return samba_multi_step_lr(lr, step, s->milestone_count, s->milestones, gamma_of(s));
     case SAMBA_SCHEDULE_EXPONENTIAL: return samba_exponential_lr(lr, step, s->gamma);
     case SAMBA_SCHEDULE_ONE_CYCLE: return samba_one_cycle_lr(lr, at < total ? at : total - 1, total, &s->one_cycle);
     default: return lr;

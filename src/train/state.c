@@ -18,10 +18,10 @@ static json_t *rates_json(const samba_loop *loop)
     json_t *list = json_array();
     for (int i = 0; i < loop->rate_count; i++) {
         const samba_train_rate *r = &loop->rates[i];
-        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o, s:I, s:I}", "name", r->name, "base",
-                                              samba_train_json(r->base), "lr", samba_train_json(r->plateau.lr), "best",
-                                              samba_train_json(r->plateau.best), "bad", (json_int_t)r->plateau.bad, "cooling",
-                                              (json_int_t)r->plateau.cooling));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o, s:o, s:I, s:I}", "name", r->name, "base", samba_train_json(r->base),
+                                        "lr", samba_train_json(r->plateau.lr), "best", samba_train_json(r->plateau.best), "bad",
+                                        (json_int_t)r->plateau.bad, "cooling", (json_int_t)r->plateau.cooling));
     }
     return list;
 }
@@ -178,9 +178,8 @@ static samba_status take(samba_loop *loop, const samba_checkpoint *checkpoint)
                             samba_checkpoint_path(checkpoint));
     if (status == SAMBA_OK)
         status = check_same(loop, checkpoint, object);
-    if (status == SAMBA_OK &&
-        (!read_state(loop, object) || !read_rates(loop, json_object_get(object, "rates")) ||
-         (loop->epoch_steps > 0 && loop->epoch_step >= loop->epoch_steps)))
+    if (status == SAMBA_OK && (!read_state(loop, object) || !read_rates(loop, json_object_get(object, "rates")) ||
+                               (loop->epoch_steps > 0 && loop->epoch_step >= loop->epoch_steps)))
         status = samba_fail(loop->context, SAMBA_ERROR_STATE, "\"%s\" is of a training with other learning rates, or damaged",
                             samba_checkpoint_path(checkpoint));
     if (status == SAMBA_OK)
@@ -201,9 +200,10 @@ static samba_status check_empty(samba_loop *loop)
     samba_arena_init(&arena, loop->context);
     samba_status status = samba_checkpoint_steps(&arena, loop->o.folder, SAMBA_CHECKPOINT_WHOLE, &steps, &count);
     if (status == SAMBA_OK && count > 0)
-        status = samba_fail(loop->context, SAMBA_ERROR_STATE,
-                            "\"%s\" has checkpoints of another training, up to step %lld: give resume to go on, or another folder",
-                            loop->o.folder, (long long)steps[0]);
+        status =
+            samba_fail(loop->context, SAMBA_ERROR_STATE,
+                       "\"%s\" has checkpoints of another training, up to step %lld: give resume to go on, or another folder",
+                       loop->o.folder, (long long)steps[0]);
     samba_arena_free(&arena);
     return status;
 }

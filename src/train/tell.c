@@ -140,8 +140,7 @@ static samba_status keep_lines(samba_loop *loop)
     SAMBA_TRY(samba_file_read(loop->context, loop->o.history, &text, &size));
     const void *const parts[] = {text};
     const size_t sizes[] = {kept_length(text, size, loop->step)};
-    samba_status status =
-        sizes[0] < size ? samba_file_write_atomic(loop->context, loop->o.history, parts, sizes, 1) : SAMBA_OK;
+    samba_status status = sizes[0] < size ? samba_file_write_atomic(loop->context, loop->o.history, parts, sizes, 1) : SAMBA_OK;
     samba_free(loop->context, text, size);
     return status;
 }

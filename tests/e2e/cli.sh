@@ -266,11 +266,15 @@ does "train without the compiler" "  best" "$build/examples/train_alone" "$pef" 
 refuses "train without the compiler: no samples" 1 "usage: train_alone" "$build/examples/train_alone" "$pef"
 refuses "train without the compiler: labels as images" 1 "does not make samples of field 'image'" "$build/examples/train_alone" \
     "$pef" "${digits[1]}" "${digits[0]}"
-does "train: stop early" "tests were no better than the best" "$logreg" run -p "$pef" --data "$data" --num-epochs 50 --patience 1 \
-    --min-delta 50 --save-best best.safetensors --save last.safetensors
+does "train: stop early" "tests were no better than the best" "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
+    --patience 1 --min-delta 50 --save-best best.safetensors --save last.safetensors
 does "train: the best weights" "test accuracy" "$logreg" run -p "$pef" --data "$data" --inference --load best.safetensors
 does "train: stop early, every so many steps" '"stopped_early": true' "$logreg" run -p "$pef" --data "$data" --num-epochs 50 \
     --patience 1 --min-delta 50 --eval-every 10 --json
+long=(--data "$data" --num-epochs 9 --patience 2 --min-delta 50)
+"$logreg" run -p "$pef" "${long[@]}" --num-iterations 50 --checkpoint-every 25 --checkpoint-dir stopping >/dev/null
+does "train: patience goes on" "stopped at step 120: 2 tests" "$logreg" run -p "$pef" "${long[@]}" --checkpoint-dir stopping \
+    --resume
 refuses "train: a change without patience" 64 "give that too" "$logreg" run -p "$pef" --min-delta 1
 refuses "train: patience of a test" 64 "--inference only tests" "$logreg" run -p "$pef" --inference --patience 2
 refuses "train: patience of replicas" 64 "the others would not know" "$logreg" run -p "$pef" --data-parallel --patience 2

@@ -127,8 +127,25 @@ typed "run report" "sambaflow r"
 typed "--no-tokenizer" "sambaflow lm export --no"
 typed "bf16" "logreg compile --precision=b" # bash has "--precision=" already
 typed "" "sambaflow run m.pef --save x"
-command -v zsh >/dev/null && { zsh -n "$source/tools/completion/_sambaflow" 2>err.txt || fail "zsh cannot read it"; }
-command -v fish >/dev/null && { fish -n "$source/tools/completion/sambaflow.fish" 2>err.txt || fail "fish cannot read it"; }
+if command -v zsh >/dev/null; then
+    # What it hands to zsh's own functions. With -o, which is for options, zsh would show no command.
+    offered() { # offered EXPECTED WORD...
+        local expected=$1
+        shift
+        # shellcheck disable=SC2016
+        zsh -f -c '_describe() { [[ $1 = -* ]] && print -- "$1"; print -rl -- "${(@P)2%%:*}"; }; _files() { print :files; }
+            file=$1; shift; words=("$@"); CURRENT=$#; source $file' zsh "$source/tools/completion/_sambaflow" "$@" \
+            >out.txt 2>err.txt
+        [ "$(tr '\n' ' ' <out.txt)" = "$expected" ] || fail "zsh offers '$(cat out.txt)' instead of '$expected': $*"
+    }
+    offered "run report " sambaflow r
+    offered "--section-types --section-ids --save --seed " sambaflow run --s
+    offered ":files " sambaflow run m
+fi
+if command -v fish >/dev/null; then
+    offers=$(fish -c "source '$source/tools/completion/sambaflow.fish'; complete -C 'sambaflow lm tr'" 2>err.txt | cut -f1)
+    [ "$offers" = train ] || fail "fish offers '$offers' instead of train"
+fi
 
 [ "$failures" -eq 0 ] && echo "all as expected, $count commands"
 exit $((failures > 0))

@@ -79,6 +79,14 @@ def _cdist(make):
             yield Sample((make.tensor(rows, 7), make.tensor(4, 7)), {"compute_mode": mode}, terms=3 * 7 + 10)
 
 
+def _pdist(make):
+    for shape in [(5, 4), (1, 3), (2, 7), (0, 3), (30, 6), (4, 1), (3, 0), (9, 2)]:
+        for layout in Maker.LAYOUTS[:3]:
+            for p in (2.0, 1.0, 3.0, float("inf")):
+                x = make.tensor(*make.sized(shape), layout=layout)
+                yield Sample((x,), {"p": p}, terms=3 * shape[-1] + 10)
+
+
 NO_HALVES = dict.fromkeys(HALVES, "torch's kernel has float32 and float64 alone")
 
 OPERATORS = [
@@ -86,5 +94,6 @@ OPERATORS = [
     Operator("weight_norm", torch._weight_norm, _weight_norm),
     Operator("cosine_similarity", F.cosine_similarity, _cosine_similarity),
     Operator("pairwise_distance", F.pairwise_distance, _pairwise_distance),
+    Operator("pdist", torch.pdist, _pdist, without=NO_HALVES),
     Operator("cdist", torch.cdist, _cdist, without=NO_HALVES),
 ]

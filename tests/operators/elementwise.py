@@ -224,6 +224,18 @@ def _logit(x, eps=None):
 
 
 FULL = (torch.float32, torch.float64)
+_FAR = torch.arange(40.0, dtype=torch.float64)
+
+
+def _digamma(x):
+    """By the recurrence: torch's own slope has nine digits where the argument is small."""
+    return torch.digamma(x + 40) - (1 / (x.unsqueeze(-1) + _FAR)).sum(-1)
+
+
+def _trigamma(x):
+    return torch.polygamma(1, x + 40) + (1 / (x.unsqueeze(-1) + _FAR) ** 2).sum(-1)
+
+
 OPERATORS = [
     Operator("add", torch.add, _promoting(two(numbers=(2, True))), dtypes=ALL),
     Operator("sub", torch.sub, _promoting(two(numbers=(2,))), dtypes=NUMBERS),
@@ -293,6 +305,11 @@ OPERATORS = [
     Operator("reciprocal", torch.reciprocal, one(0.2, 3, edge_gradient=False), dtypes=ALL),
     *_rules("exp exp2 expm1 sin cos tan sinh cosh tanh atan asinh erf erfc sigmoid", one(), dtypes=ALL),
     *_rules("log log2 log10", one(0.1, 9), dtypes=ALL),
+    Operator("lgamma", torch.lgamma, one(0.1, 9), dtypes=ALL),
+    Operator("lgamma", torch.lgamma, one(-2.9, -2.1), dtypes=FULL),
+    Operator("digamma", torch.digamma, one(0.1, 9), dtypes=FULL, truth=_digamma),
+    Operator("digamma", torch.digamma, one(-2.8, -2.6, edge_gradient=False), dtypes=FULL, truth=_digamma),
+    Operator("polygamma", lambda x: torch.polygamma(1, x), one(0.1, 9), dtypes=FULL, gradient=False, truth=_trigamma),
     Operator("entr", torch.special.entr, one(0.01, 9), dtypes=ALL),
     Operator("log1p", torch.log1p, one(-0.9, 9), dtypes=ALL),
     *_rules("asin acos atanh", one(-0.95, 0.95), dtypes=ALL),

@@ -246,7 +246,126 @@ def _traces(make):
             yield Sample((make.tensor(*shape, layout=layout),), terms=max(1, min(shape)))
 
 
+# ---- of each matrix: shapes (..., m, n), sizes 0 and 1, batches of 0 and 2 dims ----
+
+REAL = (torch.float32, torch.float64)
+SQUARE = [(1, 1), (2, 2), (3, 3), (5, 5), (0, 0), (0, 3, 3), (2, 0, 0), (2, 3, 3), (3, 1, 1), (2, 2, 4, 4), (9, 9)]
+OBLONG = [(3, 2), (2, 3), (5, 1), (1, 5), (0, 3), (3, 0), (7, 4), (4, 7), (0, 3, 2), (2, 4, 3), (2, 3, 5), (1, 2, 3, 2)]
+
+
+def _matrices(shapes):
+    def samples(make):
+        for k, shape in enumerate(shapes):
+            shape = make.sized(shape)
+            terms = 16 * max(1, *shape[-2:])
+            yield Sample((make.tensor(*shape, low=-1, high=1),), terms=terms)
+            yield Sample((make.tensor(*shape, low=-1, high=1, layout=LAYOUTS[k % 4]),), terms=terms)
+
+    return samples
+
+
+def _systems(make):
+    for k, (a, b) in enumerate(
+        [
+            ((1, 1), (1, 2)),
+            ((2, 2), (2, 3)),
+            ((3, 3), (3, 1)),
+            ((0, 0), (0, 2)),
+            ((3, 3), (3, 0)),
+            ((5, 5), (5, 4)),
+            ((2, 3, 3), (2, 3, 2)),
+            ((3, 3), (2, 3, 2)),
+            ((2, 3, 3), (3, 2)),
+            ((2, 1, 2, 2), (3, 2, 4)),
+            ((0, 3, 3), (3, 2)),
+            ((9, 9), (9, 5)),
+        ]
+    ):
+        a, b = make.sized(a, b)
+        for layouts in (LAYOUTS[:2], (LAYOUTS[k % 4], LAYOUTS[(k + 1) % 4])):
+            args = [make.tensor(*shape, low=-1, high=1, layout=of) for shape, of in zip((a, b), layouts)]
+            yield Sample(tuple(args), terms=16 * max(1, a[-1]))
+
+
+def _one(a):
+    return torch.eye(a.shape[-1], dtype=a.dtype)
+
+
+def _definite(a):
+    return a @ a.mT + _one(a)
+
+
+def _regular(a):
+    return a + (a.shape[-1] + 2) * _one(a)
+
+
+def _separate(a):
+    """Symmetric, eigenvalues far apart."""
+    return (a + a.mT) / 4 + torch.diag(torch.arange(a.shape[-1], dtype=a.dtype) * 3)
+
+
+def _values_apart(a):
+    """Singular values far apart."""
+    m, n = a.shape[-2:]
+    return a / 4 + torch.eye(m, n, dtype=a.dtype) * (torch.arange(n, dtype=a.dtype) * 3 + 4)
+
+
+def _eigh(a):
+    values, vectors = torch.linalg.eigh(_separate(a))
+    return values, torch.einsum("...ik,...jk->...ijk", vectors, vectors)
+
+
+def _svd(a):
+    u, s, vh = torch.linalg.svd(_values_apart(a), full_matrices=False)
+    return s, torch.einsum("...ik,...kj->...ikj", u, vh)
+
+
+def _triangular(upper, left, unit):
+    def call(a, b):
+        b = b if left else b.mT
+        return torch.linalg.solve_triangular(_regular(a), b, upper=upper, left=left, unitriangular=unit)
+
+    return call
+
+
+def _named(call, what):
+    return lambda a: call(what(a))
+
+
+SIGNS = "vectors are compared up to their signs, which are those of no library"
+LINALG = [
+    Operator("cholesky", _named(torch.linalg.cholesky, _definite), _matrices(SQUARE), dtypes=REAL),
+    Operator("cholesky upper", lambda a: torch.linalg.cholesky(_definite(a), upper=True), _matrices(SQUARE), dtypes=REAL),
+    Operator("solve_triangular", _triangular(False, True, False), _systems, dtypes=REAL),
+    Operator("solve_triangular upper", _triangular(True, True, False), _systems, dtypes=REAL),
+    Operator("solve_triangular right", _triangular(True, False, False), _systems, dtypes=REAL),
+    Operator(
+        "solve_triangular unit",
+        lambda a, b: torch.linalg.solve_triangular(a, b, upper=False, unitriangular=True),
+        _systems,
+        dtypes=REAL,
+    ),
+    Operator("solve", lambda a, b: torch.linalg.solve(_regular(a), b), _systems, dtypes=REAL),
+    Operator("solve right", lambda a, b: torch.linalg.solve(_regular(a), b.mT, left=False), _systems, dtypes=REAL),
+    Operator("inv", _named(torch.linalg.inv, _regular), _matrices(SQUARE), dtypes=REAL),
+    Operator("det", torch.linalg.det, _matrices(SQUARE), dtypes=REAL),
+    Operator("slogdet", lambda a: tuple(torch.linalg.slogdet(_regular(a))), _matrices(SQUARE), dtypes=REAL),
+    Operator("logdet", _named(torch.logdet, _definite), _matrices(SQUARE), dtypes=REAL),
+    Operator("qr", lambda a: tuple(torch.linalg.qr(_values_apart(a))), _matrices(SQUARE + OBLONG), dtypes=REAL),
+    Operator("eigh", _eigh, _matrices(SQUARE), dtypes=REAL, note=SIGNS),
+    Operator("eigvalsh", _named(torch.linalg.eigvalsh, _separate), _matrices(SQUARE), dtypes=REAL),
+    Operator("svd", _svd, _matrices(SQUARE + OBLONG), dtypes=REAL, note=SIGNS),
+    Operator("svdvals", _named(torch.linalg.svdvals, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL),
+    Operator("pinv", _named(torch.linalg.pinv, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL),
+    Operator("lstsq", lambda a, b: torch.linalg.lstsq(_values_apart(a), b).solution, _systems, dtypes=REAL),
+    Operator("matrix_power", lambda a: torch.linalg.matrix_power(a, 5), _matrices(SQUARE), dtypes=REAL),
+    Operator("matrix_power -2", lambda a: torch.linalg.matrix_power(_regular(a), -2), _matrices(SQUARE), dtypes=REAL),
+    Operator("matrix_exp", lambda a: torch.linalg.matrix_exp(3 * a), _matrices(SQUARE), dtypes=REAL),
+    Operator("matrix_norm nuc", lambda a: torch.linalg.matrix_norm(_values_apart(a), "nuc"), _matrices(OBLONG), dtypes=REAL),
+]
+
 OPERATORS = [
+    *LINALG,
     Operator("matmul", torch.matmul, _of(MATMUL), dtypes=NUMBERS),
     Operator("mm", torch.mm, _of(MATRICES), dtypes=NUMBERS),
     Operator("bmm", torch.bmm, _of(BATCHES), dtypes=NUMBERS),

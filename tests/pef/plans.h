@@ -17,7 +17,7 @@
 #include <sambaflow/graph.h>
 #include <string.h>
 
-#define MOST 64 /* of anything in these plans */
+#define MOST 128 /* of anything in these plans */
 
 /* Makes both checksums of a PEF's bytes right again after a change. */
 static inline void seal(char *bytes, size_t size)
@@ -528,6 +528,27 @@ static inline void make_zoo_fourier(samba_plan *plan)
     operand(stage, dx, SAMBA_FLOAT32, 0, 0);
 }
 
+/* Two matrices, 3 x 3: L, x with L x = b, and vectors, where a is seen turned around. */
+static inline void make_zoo_matrix(samba_plan *plan)
+{
+    int32_t a = plan_buffer(plan, 18 * 8), l = plan_buffer(plan, 18 * 8), b = plan_buffer(plan, 12 * 8),
+            x = plan_buffer(plan, 12 * 8), vectors = plan_buffer(plan, 24 * 8);
+    const int64_t square[3] = {2, 3, 3}, sides[3] = {2, 3, 2}, more[3] = {2, 4, 3};
+    samba_stage *stage = plan_stage(plan, SAMBA_STAGE_MATRIX, "cholesky", 3, square);
+    stage->matrix = (samba_matrix_stage){.function = SAMBA_MATRIX_CHOLESKY, .m = 3, .n = 3};
+    memcpy(stage->operands[operand(stage, a, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 3, 1}, 3 * sizeof(int64_t));
+    memcpy(stage->operands[operand(stage, l, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 3, 1}, 3 * sizeof(int64_t));
+    stage = plan_stage(plan, SAMBA_STAGE_MATRIX, "triangular_solve", 3, sides);
+    stage->matrix = (samba_matrix_stage){.function = SAMBA_MATRIX_TRIANGULAR, .unit = 1, .m = 3, .n = 3, .right = 2};
+    memcpy(stage->operands[operand(stage, l, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 3, 1}, 3 * sizeof(int64_t));
+    memcpy(stage->operands[operand(stage, b, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){6, 2, 1}, 3 * sizeof(int64_t));
+    memcpy(stage->operands[operand(stage, x, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){6, 2, 1}, 3 * sizeof(int64_t));
+    stage = plan_stage(plan, SAMBA_STAGE_MATRIX, "eigh_factors", 3, more);
+    stage->matrix = (samba_matrix_stage){.function = SAMBA_MATRIX_EIGH, .m = 3, .n = 3};
+    memcpy(stage->operands[operand(stage, a, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 1, 3}, 3 * sizeof(int64_t));
+    memcpy(stage->operands[operand(stage, vectors, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){12, 3, 1}, 3 * sizeof(int64_t));
+}
+
 static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
@@ -554,6 +575,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
     make_zoo_lines(plan);
     make_zoo_linear(plan);
     make_zoo_fourier(plan);
+    make_zoo_matrix(plan);
     assert_int_equal(samba_plan_own_graph(plan), SAMBA_OK);
 }
 

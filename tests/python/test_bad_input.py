@@ -111,11 +111,11 @@ RUN = [
         'input "x" is float32 in the PEF and float64 was given',
     ),
     (lambda p: p.run(named(torch.zeros(4, 6, dtype=torch.uint16))), TypeError, "torch.uint16 is not a dtype of SambaFlow"),
-    (lambda p: p.run(named(torch.zeros(4, 6), "y")), errors.NameError_, 'there is no input "y"'),
-    (lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")), errors.NameError_, '"lin.weight" is of kind parameter, not input'),
+    (lambda p: p.run(named(torch.zeros(4, 6), "y")), errors.UnknownNameError, 'there is no input "y"'),
+    (lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")), errors.UnknownNameError, '"lin.weight" is of kind parameter, not input'),
     (lambda p: p.run(named(torch.zeros(4, 6), "x\0y")), ValueError, "a name has a NUL in it"),
-    (lambda p: p.run(samba.zeros(4, 6)), errors.NameError_, "an input tensor has no name"),
-    (lambda p: p.run(torch.zeros(4, 6)), errors.NameError_, "an input tensor has no name"),
+    (lambda p: p.run(samba.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
+    (lambda p: p.run(torch.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
     (lambda p: p.run(named(torch.zeros(4, 6, device="meta"))), errors.UnsupportedError, "'x' is a torch.strided tensor on meta"),
     (
         lambda p: p.run(samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x")),
@@ -129,21 +129,21 @@ RUN = [
     ),
     (lambda p: p.run(held(torch.zeros(4, 6), lambda x: x.resize_(2, 2))), errors.ShapeError, "(2, 2) was given"),
     (lambda p: p.run(held(torch.zeros(4, 6), lambda x: x.unsqueeze_(0))), errors.ShapeError, "(1, 4, 6) was given"),
-    (lambda p: samba.session.run((p.x, p.x), p.outputs), errors.NameError_, 'input "x" was given twice'),
-    (lambda p: samba.session.run(p.inputs, p.outputs * 2), errors.NameError_, 'output "output_0" was given twice'),
-    (lambda p: samba.session.run(p.inputs, [named(torch.zeros(()), "loss")]), errors.NameError_, 'there is no output "loss"'),
+    (lambda p: samba.session.run((p.x, p.x), p.outputs), errors.UnknownNameError, 'input "x" was given twice'),
+    (lambda p: samba.session.run(p.inputs, p.outputs * 2), errors.UnknownNameError, 'output "output_0" was given twice'),
+    (lambda p: samba.session.run(p.inputs, [named(torch.zeros(()), "loss")]), errors.UnknownNameError, 'there is no output "loss"'),
     (
         lambda p: samba.session.run((p.x, named(torch.tensor([0, 1, 2, 9]), "target"))),
         errors.ArgumentError,
         "input target[3] = 9 is outside [0, 4)",
     ),
-    (lambda p: p.run(section_types=["FORWARD"]), errors.NameError_, 'there is no section type "FORWARD"'),
+    (lambda p: p.run(section_types=["FORWARD"]), errors.UnknownNameError, 'there is no section type "FORWARD"'),
     (lambda p: p.run(section_types=[1]), TypeError, "section_types has 1: expected words"),
     (lambda p: p.run(section_types=["FWD\0"]), ValueError, "a section type has a NUL in it"),
     (lambda p: p.run(section_ids=[99]), errors.ArgumentError, "there is no section 99"),
     (lambda p: p.run(section_ids=["0"]), TypeError, "section_ids has '0': expected integers"),
     (lambda p: p.run(section_types=["BCKWD"]), errors.StateError, "needs the activations of a forward run"),
-    (lambda p: p.run(hyperparam_dict={"lr2": 1}), errors.NameError_, 'there is no hyperparameter "lr2"'),
+    (lambda p: p.run(hyperparam_dict={"lr2": 1}), errors.UnknownNameError, 'there is no hyperparameter "lr2"'),
     (lambda p: p.run(hyperparam_dict={"lr": "much"}), TypeError, "hyperparameter 'lr' is a number: given 'much' of str"),
     (lambda p: p.run(hyperparam_dict={"lr": float("nan")}), errors.ArgumentError, "lr"),
     (lambda p: p.run(hyperparam_dict={1: 1}), TypeError, "a hyperparameter's name is a str: given 1 of int"),
@@ -207,14 +207,14 @@ COMPILE = [
     ),
     (lambda p: samba.session.to_cpu("model"), TypeError, "the model is a torch.nn.Module: given str"),
     (lambda p: samba.session.to_rdu(p.model, ["SGD"]), TypeError, "an optimizer is one of"),
-    (lambda p: samba.session.get_tensors_by_name(["lin.wait"]), errors.NameError_, "the device has no tensor 'lin.wait'"),
+    (lambda p: samba.session.get_tensors_by_name(["lin.wait"]), errors.UnknownNameError, "the device has no tensor 'lin.wait'"),
     (
         lambda p: samba.session.device_set("lin.weight", torch.zeros(3)),
         errors.ShapeError,
         'parameter "lin.weight" has the shape (4, 6)',
     ),
     (lambda p: samba.session.device_set("lin.weight", 3), TypeError, "'lin.weight': expected a tensor, given int"),
-    (lambda p: samba.session.update_tensor("nothing", None), errors.NameError_, "no traced tensor is named 'nothing'"),
+    (lambda p: samba.session.update_tensor("nothing", None), errors.UnknownNameError, "no traced tensor is named 'nothing'"),
     (lambda p: samba.SambaSession().run(), errors.StateError, "no PEF is loaded"),
 ]
 
@@ -262,17 +262,17 @@ SESSIONS = [
     (lambda p: p.session.run([p.x]), TypeError, "an input is a sambaflow.runtime.Tensor: given SambaTensor"),
     (lambda p: p.session.run(None), TypeError, "NoneType"),
     (lambda p: p.session.run([Tensor("x", "float32", (4, 7))]), errors.ShapeError, "(4, 7) was given"),
-    (lambda p: p.session.run([Tensor(None, "float32", (4, 6))]), errors.NameError_, 'there is no input ""'),
+    (lambda p: p.session.run([Tensor(None, "float32", (4, 6))]), errors.UnknownNameError, 'there is no input ""'),
     (lambda p: p.session.run([Tensor.empty("x", "float32", (4, 6))]), errors.ArgumentError, 'input "x" is an empty tensor'),
     (
         lambda p: p.session.run(outputs=[Tensor.from_dlpack("output_1", torch.zeros(1, 1).expand(4, 4))]),
         errors.ArgumentError,
         "share memory",
     ),
-    (lambda p: p.session.run([Tensor("x", "float32", (4, 6))] * 300), errors.NameError_, 'input "x" was given twice'),
+    (lambda p: p.session.run([Tensor("x", "float32", (4, 6))] * 300), errors.UnknownNameError, 'input "x" was given twice'),
     (lambda p: p.session.run(section_types="FWD"), TypeError, "section_types is a list: given 'FWD'"),
     (lambda p: p.session.get(numpy.zeros(2)), TypeError, "get: the tensor is a sambaflow.runtime.Tensor: given ndarray"),
-    (lambda p: p.session.set(Tensor("nothing", "float32", (2,))), errors.NameError_, 'there is no tensor "nothing"'),
+    (lambda p: p.session.set(Tensor("nothing", "float32", (2,))), errors.UnknownNameError, 'there is no tensor "nothing"'),
     (lambda p: p.session.save("/nowhere/at/all"), errors.FileError, "/nowhere/at/all"),
     (lambda p: p.session.save(3), TypeError, "a path is a str, bytes or os.PathLike: given 3 of int"),
     (lambda p: p.session.load("nothing.safetensors"), errors.FileError, "nothing.safetensors"),
@@ -385,7 +385,7 @@ def test_every_cut_of_a_file(place, tmp_path):
         path = tmp_path / f"cut.{kind}"
         for size in (*range(0, 64), *range(64, len(good), max(1, len(good) // 40))):
             path.write_bytes(good[:size])
-            with pytest.raises((errors.FormatError, errors.NameError_)):
+            with pytest.raises((errors.FormatError, errors.UnknownNameError)):
                 take(path)
 
 

@@ -142,7 +142,7 @@ def test_momentum_from_none_is_saved(tmp_path):
 def test_structure_is_no_number(tmp_path, name):
     ours = samba.from_torch_model(Model())
     _trace(tmp_path, ours, SGD(ours.parameters(), lr=0.1))
-    with pytest.raises(errors.NameError_, match=f'"{name}" cannot be set by a run: .*compile with an optimizer'):
+    with pytest.raises(errors.UnknownNameError, match=f'"{name}" cannot be set by a run: .*compile with an optimizer'):
         samba.session.run(_inputs(*_batch(torch.Generator(), torch.float32)), hyperparam_dict={name: 1.0})
 
 
@@ -167,13 +167,13 @@ def test_an_optimizer_of_what_the_model_has_not(tmp_path):
     ours.second = samba.from_torch_model(nn.Linear(7, 3))
     inputs = _inputs(*_batch(torch.Generator(), torch.float32))
     with pytest.raises(
-        errors.NameError_,
+        errors.UnknownNameError,
         match=r"compile: parameter 2 of group 0 of optimizer SGD, .*of shape \(3, 7\), is no parameter of the model",
     ):
         samba.session.compile(ours, inputs, optimizer, output_folder=str(tmp_path))
     fitting = SGD(ours.parameters(), lr=0.1)
     pef = samba.session.compile(ours, inputs, fitting, output_folder=str(tmp_path))
-    with pytest.raises(errors.NameError_, match="trace_graph: parameter 2 of group 0"):
+    with pytest.raises(errors.UnknownNameError, match="trace_graph: parameter 2 of group 0"):
         utils.trace_graph(ours, inputs, optimizer, pef=pef)
     ours.spare = samba.from_torch_model(nn.Linear(2, 2))  # the model's, which forward does not use: torch skips it as well
     more = SGD(ours.parameters(), lr=0.1)

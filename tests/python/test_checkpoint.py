@@ -224,7 +224,7 @@ def test_of_something_else(pef, tmp_path):
     )
     samba.session.reset()
     utils.trace_graph(model, inputs(), None, pef=sgd, loss_indices=[0])
-    with pytest.raises((errors.NameError_, errors.ShapeError), match="which PEF of graph|has the shape"):
+    with pytest.raises((errors.UnknownNameError, errors.ShapeError), match="which PEF of graph|has the shape"):
         samba.session.load_checkpoint(tmp_path)
 
 

@@ -8,6 +8,7 @@ import os
 import random
 
 import pytest
+import test_eager
 import torch
 import torch.nn.functional as F
 from models import Taker, beside_torch
@@ -71,13 +72,19 @@ NETS = {
     "group norm": (lambda: [nn.Conv2d(2, 4, 3, 2, 2, dilation=2), nn.GroupNorm(2, 4), nn.GELU()], IMAGES),
     "layer norm": (lambda: [nn.Linear(6, 4), nn.LayerNorm(4), nn.GELU(approximate="tanh")], ROWS),
     "rms norm": (lambda: [nn.Linear(6, 4), nn.RMSNorm(4), nn.Hardswish()], ROWS),
-    "transposed": (lambda: [nn.ConvTranspose2d(2, 4, 3, 2, 1, 1), nn.Softplus(), nn.Conv2d(4, 2, 3, groups=2), nn.Tanh()], IMAGES),
-    "max pooling": (lambda: [nn.Conv2d(2, 4, 3, 1, 1), nn.Tanh(), nn.MaxPool2d(3, 2, 1), nn.SiLU()], IMAGES),
-    "average pooling": (
-        lambda: [nn.Conv2d(2, 3, 3), nn.Tanh(), nn.AvgPool2d(3, 1, 1, count_include_pad=False), nn.SiLU(), nn.AdaptiveAvgPool2d(3)],
+    "transposed": (
+        lambda: [nn.ConvTranspose2d(2, 4, 3, 2, 1, 1), nn.Softplus(), nn.Conv2d(4, 2, 3, groups=2), nn.Tanh()],
         IMAGES,
     ),
-    "upsampling": (lambda: [nn.Conv2d(2, 3, 3, 2, 1), nn.Tanh(), nn.Upsample(scale_factor=2, mode="bilinear"), nn.SiLU()], IMAGES),
+    "max pooling": (lambda: [nn.Conv2d(2, 4, 3, 1, 1), nn.Tanh(), nn.MaxPool2d(3, 2, 1), nn.SiLU()], IMAGES),
+    "average pooling": (
+        lambda: [nn.Conv2d(2, 3, 3), nn.Tanh(), nn.AvgPool2d(3, 1, 1, False, False), nn.SiLU(), nn.AdaptiveAvgPool2d(3)],
+        IMAGES,
+    ),
+    "upsampling": (
+        lambda: [nn.Conv2d(2, 3, 3, 2, 1), nn.Tanh(), nn.Upsample(scale_factor=2, mode="bilinear"), nn.SiLU()],
+        IMAGES,
+    ),
     "one dim": (lambda: [nn.Conv1d(5, 4, 3, 1, 1), nn.Tanh(), nn.MaxPool1d(2), nn.ConvTranspose1d(4, 3, 2), nn.SiLU()], ROWS),
     "three dims": (
         lambda: [nn.Conv3d(2, 3, 2), nn.Tanh(), nn.MaxPool3d(2, 1), nn.ConvTranspose3d(3, 2, 2, 2), nn.ELU(), nn.AvgPool3d(2)],
@@ -187,9 +194,7 @@ CALLS = {
     "func.jacfwd": lambda m, x: func.jacfwd(lambda a: m.a(a).sin())(x[0]).square().mean(),
     "func.hessian": lambda m, x: func.hessian(lambda a: m.a(a).sin().sum())(x[0]).square().mean(),
     "jacobian": lambda m, x: functional.jacobian(lambda z: m.a(z).sin(), x[0], create_graph=True).square().mean(),
-    "hvp": lambda m, x: (
-        functional.hvp(lambda z: m.a(z).sin().sum(), x, torch.ones_like(x), create_graph=True)[1].square().mean()
-    ),
+    "hvp": lambda m, x: functional.hvp(lambda z: m.a(z).sin().sum(), x, torch.ones_like(x), create_graph=True)[1].square().mean(),
     "hessian": lambda m, x: functional.hessian(lambda z: m.a(z).sin().sum(), x[0], create_graph=True).square().mean(),
     "forward mode": forward_mode,
     "an inner step": inner_step,
@@ -201,7 +206,9 @@ CALLS = {
     "a norm": by_input(lambda m, x: torch.linalg.vector_norm(m.a(x), dim=1)),
     "embedding": by_input(lambda m, x: (m.e(torch.arange(6) % 3) * m.a(x)).sin()),
     "gather and scatter": by_input(
-        lambda m, x: m.a(x).square().gather(1, torch.tensor([[0, 1, 1]] * 6)).scatter(1, torch.tensor([[0]] * 6), m.a(x)[:, :1].exp())
+        lambda m, x: (
+            m.a(x).square().gather(1, torch.tensor([[0, 1, 1]] * 6)).scatter(1, torch.tensor([[0]] * 6), m.a(x)[:, :1].exp())
+        )
     ),
     "index": by_input(lambda m, x: m.a(x)[torch.tensor([0, 0, 3])].sin()),
     "cumulative": by_input(lambda m, x: m.a(x).cumprod(1) + m.a(x).logcumsumexp(0) + m.a(x).cumsum(1).square()),
@@ -226,6 +233,57 @@ CALLS = {
 def test_every_way_to_ask(name, tmp_path):
     torch.manual_seed(7)
     beside_torch(tmp_path, Taker(CALLS[name], a=mlp(), e=nn.Embedding(3, 4)), (torch.randn(6, 4),), steps=2)
+
+
+# ---- every rule, in eager programs ----
+
+NOT_TORCHS = {
+    "_weight_norm": "central differences agree with ours: torch's second derivative by v is another",
+    "grid_sample": "its gradient by the grid has none",
+}
+
+
+def twice(function, args, kwargs, wrap):
+    """The product of a drawn direction with the second derivatives of what a function gives, by each tensor."""
+
+    def leaf(x):
+        smooth = x.dtype.is_floating_point and not any(x is y for y in test_eager.STATISTICS)
+        made = wrap((x.double() if x.dtype is torch.float32 else x).detach().clone())
+        return made.requires_grad_() if smooth else made
+
+    args, kwargs = test_eager._map((args, kwargs), leaf)
+    leaves = [x for x in test_eager._leaves((args, kwargs)) if x.requires_grad]
+    outputs = [y for y in test_eager._leaves(function(*args, **kwargs)) if y.dtype.is_floating_point and y.requires_grad]
+    generator = torch.Generator().manual_seed(5)
+
+    def drawn(x):
+        return wrap(torch.randn(x.shape, generator=generator, dtype=x.dtype))
+
+    if not outputs or not leaves:
+        return []
+    first = grad(outputs, leaves, [drawn(y) for y in outputs], create_graph=True, allow_unused=True)
+    pairs = [(g, drawn(x)) for g, x in zip(first, leaves)]
+    pairs = [(g, v) for g, v in pairs if g is not None and g.requires_grad]
+    second = [None] * len(leaves)
+    if pairs:
+        second = grad([g for g, _ in pairs], leaves, [v for _, v in pairs], allow_unused=True)
+    return [torch.zeros_like(samba.to_torch(x)) if g is None else samba.to_torch(g).detach() for g, x in zip(second, leaves)]
+
+
+FUNCTIONS = [f for f in test_eager.FUNCTIONS if not isinstance(f, torch._ops.OpOverloadPacket)]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=test_eager._id)
+def test_every_rule_twice(function):
+    """Second derivatives in float64 as torch has them, of every function with a rule, but where torch has none."""
+    name = function.__name__
+    for args, kwargs in test_eager.METHODS.get(function) or test_eager._calls(function):
+        try:
+            expected = twice(function, args, kwargs, lambda x: x)
+        except (RuntimeError, NotImplementedError):
+            continue
+        if name not in NOT_TORCHS:
+            torch.testing.assert_close(twice(function, args, kwargs, samba.SambaTensor), expected, rtol=1e-6, atol=1e-8)
 
 
 # ---- models that live of it ----
@@ -341,8 +399,8 @@ def drawn(choose):
 
 
 class InParts(nn.Module):
-    """A norm of torch in elementary functions: the third derivatives of its own kernels are not those of their formula, as central
-    differences tell."""
+    """A norm of torch in elementary functions: the third derivatives of its own kernels are not those of their formula, as
+    central differences tell."""
 
     def __init__(self, norm):
         super().__init__()
@@ -430,8 +488,8 @@ REFUSED = {
     "no gradient": (unrequired, RuntimeError, "element 0 of tensors does not require grad"),
     "unused": (unused, RuntimeError, "appears to not have been used in the graph. Set allow_unused=True"),
     "no scalar": (no_scalar, RuntimeError, "only for scalar outputs"),
-    "once_differentiable": (by_input(lambda m, x: Once.apply(m.a(x))), UnsupportedError, "Once, .* whose backward is once_differ"),
-    "many": (lambda m, x: func.jacrev(lambda a: m.a(a).repeat(1, 20))(x).sum(), UnsupportedError, "of 480 gradients.*256 at most"),
+    "once_differentiable": (by_input(lambda m, x: Once.apply(m.a(x))), UnsupportedError, "Once, .* is once_differentiable"),
+    "many": (lambda m, x: func.jacrev(lambda a: m.a(a).repeat(1, 20))(x).sum(), UnsupportedError, "480 gradients.*256 at most"),
     "grid_sample": (twice_through_a_grid, UnsupportedError, "grid_sample_grid_grad: .* compose what is differentiated twice"),
 }
 

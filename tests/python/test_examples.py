@@ -92,3 +92,10 @@ def test_lenet(example):
     inference = "out/lenet-inference/lenet-inference.pef"
     assert example("lenet_infer", "compile", "--inference", "--pef-name", "lenet-inference").strip() == inference
     assert accuracy(example("lenet_infer", "run", "--inference", "-p", inference)) > 85
+
+
+def test_lenet_fit(example):
+    lines = example("lenet_fit", "--num-epochs", "2").splitlines()
+    assert [line[:20] for line in lines[:2]] == ["epoch 1/2  step 80  ", "epoch 2/2  step 160 "]
+    assert lines[2].startswith("accuracy ") and accuracy(lines[2]) > 85
+    assert example("lenet_fit", "--num-epochs", "2").splitlines() == lines[2:]  # it goes on from its end

@@ -51,7 +51,7 @@ def test_refused_and_asked_for(tmp_path):
     before = samba.session.device_get("lin.weight")
     with pytest.raises(errors.StateError, match=STALE):
         run((x, target), outputs)
-    with pytest.raises(errors.NameError_, match='did you mean "mask"'):
+    with pytest.raises(errors.UnknownNameError, match='did you mean "mask"'):
         run((x, target), outputs, reuse_inputs="maks")
     with pytest.raises(errors.ArgumentError, match="given to this run and named in reuse_inputs"):
         run((x, mask, target), outputs, reuse_inputs=[mask])
@@ -120,7 +120,7 @@ def test_runtime(tmp_path):
     with runtime.Session(pef, reuse_inputs=["mask"]) as session:
         session.run(tensors.values())
         session.run([tensors["x"], tensors["target"]])
-    with pytest.raises(errors.NameError_, match='there is no input "maks"'):
+    with pytest.raises(errors.UnknownNameError, match='there is no input "maks"'):
         runtime.Session(pef, reuse_inputs=["maks"])
 
 

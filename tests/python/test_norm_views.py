@@ -165,7 +165,7 @@ def test_steady():
     strict=False, reason="PyTorch's batch norm reads a gradient with strides near those of channels_last as if it were contiguous"
 )
 def test_torch_itself():
-    """Passes when PyTorch's own gradient is right: then steady.py, and what docs/tracing.md says of it, may go."""
+    """Passes when PyTorch's own gradient is right: then steady.py, and what docs/models.md says of it, may go."""
     model, x, target = found_case()
     model(x, target).backward()
     for p, wanted in zip(model.parameters(), by_differences(model, x, target)):

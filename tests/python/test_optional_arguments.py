@@ -132,6 +132,8 @@ def call(name, function, /, **values):
 W = of_world
 T = torch.arange(6.0).reshape(2, 3)
 OF_TENSOR = dict(name=["n", "m"], batch_dim=[0, 1, 7], region_name=["r"])
+LOADER = W(lambda w: SambaLoader([T], ["x"]))
+SCHEDULER = W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2))
 DIMS = dict(named_dims=[("a", "b"), ["a", None]], sized_dims=[(None, "b")])
 
 
@@ -542,27 +544,22 @@ def _save(w, **given):
 @call(
     "save_checkpoint",
     samba.SambaSession.save_checkpoint,
-    loaders=[W(lambda w: SambaLoader([T], ["x"])), 3],
+    loaders=[LOADER, 3],
     state=[{"a": 1}, len],
     keep=[1, -1],
     shard_size=[20, -1],
-    schedulers=[W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2)), 3],
+    schedulers=[SCHEDULER, 3],
 )
 def _save_checkpoint(w, **given):
     w.traced()
-    folder = os.path.join(w.folder, "points")
+    folder = w.folder + "/points"
     for step in range(4):
         w.session.save_checkpoint(folder, step, **given)
     along = {name: given.get(name, ()) for name in ("loaders", "schedulers")}
     return seen(w.files()) + seen(w.session.load_checkpoint(folder, **along).state)
 
 
-@call(
-    "load_checkpoint",
-    samba.SambaSession.load_checkpoint,
-    loaders=[W(lambda w: SambaLoader([T], ["x"]))],
-    schedulers=[W(lambda w: torch.optim.lr_scheduler.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 2))],
-)
+@call("load_checkpoint", samba.SambaSession.load_checkpoint, loaders=[LOADER], schedulers=[SCHEDULER])
 def _load_checkpoint(w, **given):
     w.traced()
     w.session.save_checkpoint(w.folder + "/points", 1)

@@ -202,6 +202,6 @@ def test_two_tensors_of_one_name_in_a_graph(tmp_path):
     session.add_graph(SambaGraph(model, named(batches(1)[0]), sgd(model), "train", loss_indices=[0]))
     session.add_graph(FwdGraph(samba.from_torch_model_(whole), named(batches(1)[0]), "answer"))
     with pytest.raises(
-        errors.NameError_, match="would be 'out.weight' on the device: the one at 'out.weight' and one that a graph before"
+        errors.UnknownNameError, match="would be 'out.weight' on the device: the one at 'out.weight' and one that a graph before"
     ):
         session.compile_multigraph("several", output_folder=tmp_path)

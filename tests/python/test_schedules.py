@@ -94,14 +94,7 @@ def test_plateau(seed):
     values[0] = draw.random()
     expected = rates(
         lambda o: lr_scheduler.ReduceLROnPlateau(
-            o,
-            "max" if greater else "min",
-            factor,
-            patience,
-            threshold,
-            "abs" if absolute else "rel",
-            cooldown,
-            low,
+            o, "max" if greater else "min", factor, patience, threshold, "abs" if absolute else "rel", cooldown, low
         ),
         60,
         values,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python prints of a refusal that nobody caught: the program's own lines, as written; all of them where that is asked for."""
+"""What Python prints of a refusal that nobody caught: the program's own lines, or all lines where that is asked for."""
 
 import os
 import subprocess

@@ -297,11 +297,52 @@ def test_kinds_of_batches():
     groups = [{"params": net.out.parameters(), "lr": 0.05}, {"params": net.hidden.parameters()}]
     optim = torch.optim.SGD(groups, lr=0.1)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optim, 0.5)
-    history = samba.fit(
-        net, loader, optim, F.cross_entropy, epochs=2, scheduler=scheduler, batch_sizes=(8, 4), progress=False
-    )
+    history = samba.fit(net, loader, optim, F.cross_entropy, epochs=2, scheduler=scheduler, batch_sizes=(8, 4), progress=False)
     assert history.steps == 6 and history.epochs == 2 and len(history.rows) == 2
     assert torch.equal(samba.to_torch(net.out.weight).detach(), ends[0])
+
+
+def test_outputs_of_other_kinds():
+    """A model that returns what Hugging Face's do, and takes keywords; a metric of the second output behind the loss."""
+    from transformers.modeling_outputs import SequenceClassifierOutput
+
+    class Hub(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net()
+
+        def forward(self, labels=None, inputs=None):
+            logits = self.net(inputs)
+            return SequenceClassifierOutput(loss=F.cross_entropy(logits, labels), logits=logits, hidden_states=(inputs * 2,))
+
+    x, label = samples(24, 5).tensors
+    batches = [{"inputs": x[i : i + 8], "labels": label[i : i + 8]} for i in range(0, 24, 8)]
+    theirs, model = Net(), Hub()
+    model.net.load_state_dict(theirs.state_dict())
+    optim = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for batch in batches:
+        optim.zero_grad()
+        F.cross_entropy(theirs(batch["inputs"]), batch["labels"]).backward()
+        optim.step()
+    metrics = [Metric("accuracy", target="labels"), Metric("mae", output=1, target="inputs")]
+    optim = torch.optim.SGD(model.parameters(), lr=0.1)
+    history = samba.fit(model, batches, optim, validation=batches, metrics=metrics, progress=False)
+    for name, its in theirs.state_dict().items():
+        numpy.testing.assert_allclose(samba.to_torch(model.net.state_dict()[name]).detach(), its, atol=1e-5, err_msg=name)
+    assert history.rows[0]["validation"]["mae"] == pytest.approx(x.abs().mean().item(), rel=1e-5)
+
+
+def test_frozen_parts():
+    """Parts that stand in eval() stay so; parameters that no optimizer has stay as they are."""
+    model, (train, validation) = Net(), loaders(train=32)
+    model.norm.eval()
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    samba.fit(
+        model, train, torch.optim.SGD(model.out.parameters(), lr=0.1), F.cross_entropy, validation=validation, progress=False
+    )
+    after = {name: samba.to_torch(x) for name, x in model.state_dict().items()}
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {"out.weight", "out.bias"}
+    assert model.training and not model.norm.training
 
 
 def test_progress(capsys):
@@ -403,9 +444,7 @@ def test_metrics(seed):
     cuts = sorted({0, rows, *(draw.randint(0, rows) for _ in range(3))})
     for average in ("macro", "micro", "binary"):
         if average != "binary" or classes == 2:
-            expected.update(
-                {(name, average): x for name, x in zip(("precision", "recall", "f1"), by_classes(table, average))}
-            )
+            expected.update({(name, average): x for name, x in zip(("precision", "recall", "f1"), by_classes(table, average))})
     for key, value in expected.items():
         name, average = key if isinstance(key, tuple) else (key, "macro")
         metric = Metric(name, average=average, k=k if name == "top_k" else None)

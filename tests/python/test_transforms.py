@@ -4,6 +4,7 @@ in the library's words with the module and the line. Derivatives have tests of t
 
 import pytest
 import torch
+import torch._dynamo  # which torch.cond asks for; where it is loaded, it is told not to compile while a model is traced
 from models import Taker, beside_torch
 from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan
@@ -23,6 +24,7 @@ def flexible(m, x):
 
 
 REFUSED = {
+    "linearize": (lambda m, x: torch.func.linearize(lambda a: m.a(a).sin(), x)[1](x), "torch.func.linearize.*torch.func.jvp"),
     "functionalize": (
         lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x),
         "functionalize, while the model is traced: call the function itself",

@@ -106,7 +106,8 @@ def is_pointer(kind):
 
 # A place for the result, and what a call is about: where one of these is NULL a call that can say so says ARGUMENT.
 def must_refuse(result, kind, name):
-    about = re.match(r"(const )?samba_(session|function|multigraph|tensor|graph|checkpoint|reading|lm|source|loader|metric) \*$", kind)
+    things = "session|function|multigraph|tensor|graph|checkpoint|reading|lm|source|loader|metric"
+    about = re.match(rf"(const )?samba_({things}) \*$", kind)
     place = re.match(r"samba_\w+ \*\*$|samba_\w+_info \*$", kind)
     return result == "samba_status" and bool(about or place)
 

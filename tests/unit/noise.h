@@ -75,10 +75,11 @@ typedef struct noise_source { /* rewriter->user */
 /* Not operators that choose among their operands' elements, or are exact in floats: noise would part what is equal. */
 static inline bool rounds(const samba_node *node)
 {
-    static const char *const exact[] = {"neg",   "abs",    "sign",    "relu",       "floor",     "ceil",
-                                        "trunc", "round",  "maximum", "minimum",    "clamp_min", "clamp_max",
-                                        "where", "amax",   "amin",    "max_pool2d", "embedding", "gather",
-                                        "sort",  "cummax", "cummin",  "copysign",   "detach",    "random"};
+    static const char *const exact[] = {"lu_factors", /* its last row is numbers of rows */
+                                        "neg",        "abs",    "sign",    "relu",       "floor",     "ceil",
+                                        "trunc",      "round",  "maximum", "minimum",    "clamp_min", "clamp_max",
+                                        "where",      "amax",   "amin",    "max_pool2d", "embedding", "gather",
+                                        "sort",       "cummax", "cummin",  "copysign",   "detach",    "random"};
     samba_op_class class_ = samba_ops[node->op].class_;
     for (int i = 0; i < SAMBA_COUNT(exact); i++)
         if (strcmp(samba_ops[node->op].name, exact[i]) == 0)

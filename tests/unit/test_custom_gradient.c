@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Values whose gradient the model says itself: the gradients that samba_graph_gradient and a compiled program give, against the
- * same formulas in C, where they are not the derivative of the value; what the text form keeps; gradients inside the graph, and of
- * those gradients; and what is refused, whoever wrote the graph. */
+ * same formulas in C, where they are not the derivative of the value; what the text form keeps; gradients inside the graph, and
+ * of those gradients; and what is refused, whoever wrote the graph. */
 #include "traced.h"
 #include <sambaflow/function.h>
 

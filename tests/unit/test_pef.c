@@ -209,7 +209,7 @@ TEST(test_wrong_training)
     WRONG(p->stages[3].operators[1].location = p->location_count, "location 2 is none of");
     WRONG(p->stages[3].operators[1].location = -1, "location -1");
     WRONG(p->location_count = 0, "and 0 locations");
-    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 10");
+    WRONG(p->stages[1].kind = SAMBA_STAGE_KIND_COUNT, "kind 11");
     WRONG(p->stages[1].rank = 0, "rank 1 or more");
     WRONG(p->stages[1].domain[0] = -1, "domain is negative");
     WRONG(p->stages[1].domain[0] = (int64_t)1 << 48, "domain has more than");

@@ -7,6 +7,9 @@
 #include "written_pef.h"
 #include "pef/format.h"
 
+#define IN_WORDS(number) #number
+#define WORDS_OF(number) IN_WORDS(number)
+#define NEWEST WORDS_OF(SAMBA_PEF_VERSION)
 #define OWN_TEXT __attribute__((cleanup(samba_text_clear))) samba_text
 
 static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` is another one's */
@@ -117,9 +120,9 @@ TEST(test_claims)
     CLAIM(p->blobs[1]->size = 64, "blobs take 128 bytes and the file has 192 for them");
     CLAIM(p->blobs[1]->offset = 0, "blob 1: 100 bytes at 0 are not where");
     CLAIM(p->blobs[0]->offset = -64, "blob 0: 20 bytes at -64 are not where");
-    CLAIM(p->constants[1]->has_size = p->constants[1]->has_offset = 1, "constant 1 is not that of version 7");
-    CLAIM(p->constants[0]->has_blob = 0, "constant 0 is not that of version 7");
-    CLAIM(p->tensors[0]->has_role = 0, "is not that of version 7");
+    CLAIM(p->constants[1]->has_size = p->constants[1]->has_offset = 1, "constant 1 is not that of version " NEWEST);
+    CLAIM(p->constants[0]->has_blob = 0, "constant 0 is not that of version " NEWEST);
+    CLAIM(p->tensors[0]->has_role = 0, "is not that of version " NEWEST);
 }
 
 /* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for;
@@ -184,7 +187,7 @@ TEST(test_older_versions)
         } wrong[] = {{OWN_BYTES, "constant 0 is not that of version"},
                      {NO_BLOBS, "the message is not that of version"},
                      {NO_ROLE, "is not that of version"},
-                     {NOTHING, "is not that of version 7"}, /* its header says 7 */
+                     {NOTHING, "is not that of version " NEWEST}, /* its header says the newest */
                      {GRAPH_FIELDS, "the message is not that of version 3"}};
         for (int k = 0; k < 5; k++) {
             if ((k < 2 && i % 2 == 0) || (k == 4 && version > 3)) /* without constants, or with the graphs of version 4 */

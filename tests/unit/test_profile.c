@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 enum { RUNS = 3 };
-static const samba_machine machine = {1, 100e9, 200e9, 10e9, 50e9, "made by hand"};
+static const samba_machine machine = {1, 100e9, 200e9, 10e9, 50e9, "made by hand", 0, -1};
 static char pef[512];
 static samba_session *session; /* of one thread */
 

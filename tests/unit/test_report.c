@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <unistd.h>
 
-static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
+static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand", 0, -1};
 
 TEST(test_roofs)
 {

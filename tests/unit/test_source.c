@@ -2,7 +2,8 @@
  *
  * Sources and loaders: what files give, and with which words a broken one is refused; parts, joins and functions as sources; the
  * order of batches, in one thread and read ahead by another. */
-#include "harness.h"
+#include "failing_allocator.h"
+#include "base/base.h"
 #include <sambaflow/source.h>
 
 static char path_text[256];
@@ -73,7 +74,8 @@ TEST(csv)
     kind.classes = (const char *const[]){"cat", "dog"};
     o = options_of(COLUMNS(kind));
     gives("a.csv", "n\ndog\n\"cat\"\n", &o, 2, (double[]){1, 0});
-    refuses("a.csv", "n\ndog\ncta\n", &o, SAMBA_ERROR_FORMAT, ":3: column 'n': 'cta' is none of its 2 classes: did you mean 'cat'?");
+    refuses("a.csv", "n\ndog\ncta\n", &o, SAMBA_ERROR_FORMAT,
+            ":3: column 'n': 'cta' is none of its 2 classes: did you mean 'cat'?");
 }
 
 TEST(broken_csv)
@@ -270,7 +272,8 @@ TEST(loaders)
             }
             const int64_t first = batches > 0 ? draw_below((int)batches) : 0; /* from within the epoch */
             assert_int_equal(epoch_of(ahead, epoch, first, again, &batches), given - first * size > 0 ? given - first * size : 0);
-            assert_memory_equal(order + first * size, again, sizeof *order * (size_t)(given - first * size > 0 ? given - first * size : 0));
+            assert_memory_equal(order + first * size, again,
+                                sizeof *order * (size_t)(given - first * size > 0 ? given - first * size : 0));
         }
         samba_loader_free(plain);
         samba_loader_free(ahead); /* perhaps while its thread waits */
@@ -452,4 +455,51 @@ TEST(functions)
     assert_int_equal(s.freed, 1);
 }
 
-TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions)
+/* ---- memory ---- */
+
+static samba_status walk(samba_context *of, samba_source *source, int prefetch)
+{
+    samba_loader_options o = samba_loader_defaults();
+    samba_loader *loader = NULL;
+    samba_batch batch = {.count = 1};
+    o.batch_size = 2;
+    o.shuffle = true;
+    o.prefetch = prefetch;
+    samba_status status = samba_loader_new(of, source, &o, &loader);
+    THEN(status, samba_loader_begin(loader, 0, 0));
+    while (status == SAMBA_OK && batch.count > 0)
+        status = samba_loader_next(loader, &batch);
+    samba_loader_free(loader);
+    return status;
+}
+
+static samba_status read_and_walk(samba_context *of, void *path)
+{
+    samba_column columns[] = {{.field = {"v", SAMBA_FLOAT32, 1, {2}}, .from = "a,b"}, n};
+    if (samba_ends_with(path, ".jsonl"))
+        columns[0].from = NULL;
+    samba_file_options o = options_of(2, columns);
+    samba_source *all = NULL, *first = NULL, *second = NULL, *joined = NULL;
+    samba_status status = samba_source_file(of, path, &o, &all);
+    THEN(status, samba_source_split(all, 0.4, 0, &first, &second));
+    THEN(status, samba_source_join(of, 1, &first, &joined));
+    THEN(status, walk(of, joined, 0));
+    THEN(status, walk(of, second, 1));
+    samba_source_free(all);
+    samba_source_free(first);
+    samba_source_free(second);
+    samba_source_free(joined);
+    return status;
+}
+
+TEST(without_memory)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s", file_of("m.csv", "a,b,n\n1,2,3\n\"4\",5,6\n7,8,9\n0,1,2\n3,4,5\n"));
+    fail_each_allocation(read_and_walk, path);
+    snprintf(path, sizeof path, "%s", file_of("m.jsonl", "{\"v\": [1, 2], \"n\": 3}\n{\"v\": [4, 5], \"n\": 6}\n"));
+    fail_each_allocation(read_and_walk, path);
+}
+
+TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions,
+          without_memory)

@@ -87,7 +87,8 @@ static double unit_in_last_place(int class_, double value)
     return ldexp(1, (exponent < -1021 ? -1021 : exponent) - 53);
 }
 
-/* The gelus and their like are asked for as many units of their argument (or of 1, where that is more), times the gradient. */
+/* The gelus and their like are asked for as many units of their argument (or of 1, where that is more), times the gradient;
+ * those with poles as many of their result, where that is more. */
 static bool is_right(int op, int class_, int to, tile_value a, tile_value b, tile_value c, tile_value got, tile_value *want)
 {
     switch (value_of(op, class_, to, a, b, c, want)) {
@@ -102,8 +103,10 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;
         if (isnan(a.f))
             return isnan(got.f);
-        return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) ||
-               fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, fmax(fabs(a.f), 1));
+        if (got.f == rounded_to(class_, want->f) || (isnan(got.f) && isnan(want->f))) /* at poles */
+            return true;
+        const double most = fmax(fmax(fabs(a.f), 1), fabs(want->f));
+        return !(fabs(a.f) < 1e6 && fabs(b.f) < 1e30) || fabs(got.f - want->f) <= 8 * scale * unit_in_last_place(class_, most);
     }
     }
 }

@@ -3,6 +3,7 @@
  * Training loops: what samba_train does beside a loop that is written out, early stopping, the best weights, resuming to the same
  * bits from any step, uneven batches, metrics of hand-computed values, and what is refused. */
 #include "classifier.h"
+#include "failing_allocator.h"
 #include <sambaflow/train.h>
 
 #include <unistd.h>
@@ -344,38 +345,144 @@ TEST(uneven_batches)
     samba_source_free(validation);
 }
 
+/* A PEF with a graph for the last batch: nothing is padded. */
+static samba_session *of_two_sizes(int64_t rows, int64_t rest, uint64_t seed)
+{
+    samba_multigraph *graphs;
+    char path[512];
+    const int64_t sizes[2] = {rows, rest};
+    need(samba_multigraph_new(context, &graphs));
+    for (int k = 0; k < 2; k++) {
+        batch all = batch_new(sizes[k]);
+        samba_compile_options options = classifier_options(&dropping, &all, adamw());
+        char label[24];
+        snprintf(label, sizeof label, "%d", (int)sizes[k]);
+        need(samba_multigraph_add_size(graphs, &options, label));
+    }
+    need(samba_multigraph_compile(graphs, "two", folder, path, sizeof path));
+    samba_multigraph_free(graphs);
+    return kept_session(open_session(path, 1, seed));
+}
+
+TEST(a_graph_for_the_last_batch)
+{
+    samba_source *train = source_of(0, 13), *validation = source_of(13, 24);
+    samba_session *session = of_two_sizes(8, 5, 3), *other = of_two_sizes(8, 5, 3), *thirds = of_two_sizes(8, 3, 3);
+    samba_metric_options accuracy = samba_metric_defaults(SAMBA_METRIC_ACCURACY);
+    samba_train_result result;
+    samba_train_options o = options_of(train, NULL);
+    o.epochs = 3;
+    o.in_order = true;
+    need(samba_train(session, &o, &result));
+    assert_int_equal(result.steps, 6);
+    assert_int_equal(result.samples, 39);
+    batch all = batch_new(SAMPLES), first = batch_part(&all, 0, 8), rest = batch_part(&all, 8, 13);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        run(other, &first);
+        run(other, &rest);
+    }
+    assert_same_bits(session, other, LEARNED);
+    o.validation = validation; /* its last batch has three */
+    refuse(samba_train(session, &o, NULL), SAMBA_ERROR_SHAPE, "the last batch has 3 samples of 8");
+    samba_source_free(train);
+    train = source_of(0, 11);
+    o.train = train;
+    o.epochs = 1;
+    o.metrics = &accuracy;
+    o.metric_count = 1;
+    need(samba_train(thirds, &o, &result));
+    batch eleven = batch_new(11), last = batch_part(&all, 13, 24);
+    samba_session *whole = classifier_new(&dropping, &eleven, 1, 1, 3);
+    need(samba_session_save(thirds, in_folder("thirds.safetensors"), false));
+    need(samba_session_load(whole, in_folder("thirds.safetensors")));
+    samba_run_options r = giving(2, last.inputs);
+    r.train = false;
+    need(run_sections(whole, &r, "FWD"));
+    assert_float_equal(result.best, get_scalar(whole, "loss"), 1e-6);
+    samba_source_free(train);
+    samba_source_free(validation);
+}
+
+/* A source that nobody knows the length of gives the same as one of tensors in their order. */
+typedef struct stream {
+    batch all;
+    int64_t at, count;
+} stream;
+
+static samba_status stream_next(samba_context *of, void *user, int64_t most, int field_count, samba_tensor *const *rows,
+                                int64_t *got)
+{
+    stream *s = user;
+    *got = s->count - s->at < most ? s->count - s->at : most;
+    memcpy(samba_tensor_data(rows[0]), (float *)samba_tensor_data(s->all.inputs[0]) + s->at * PIXELS,
+           (size_t)(*got * PIXELS) * sizeof(float));
+    memcpy(samba_tensor_data(rows[1]), (int64_t *)samba_tensor_data(s->all.inputs[1]) + s->at, (size_t)*got * sizeof(int64_t));
+    s->at += *got;
+    return SAMBA_OK;
+}
+
+static samba_status stream_back(samba_context *of, void *user)
+{
+    ((stream *)user)->at = 0;
+    return SAMBA_OK;
+}
+
+TEST(a_source_of_unknown_length)
+{
+    stream s = {.all = batch_new(SAMPLES), .count = 16};
+    const samba_field fields[] = {{"image", SAMBA_FLOAT32, 1, {PIXELS}}, {"label", SAMBA_INT64, 0, {0}}};
+    samba_source *known = source_of(0, 16), *streamed;
+    samba_source_options of = samba_source_defaults();
+    of.field_count = 2;
+    of.fields = fields;
+    of.next = stream_next;
+    of.rewind = stream_back;
+    of.user = &s;
+    need(samba_source_new(context, &of, &streamed));
+    samba_session *a = session_of(8, 1, 3), *b = session_of(8, 1, 3), *c = session_of(8, 1, 3), *d = session_of(8, 1, 4);
+    samba_train_result as_known, as_streamed, resumed;
+    samba_train_options o = options_of(known, NULL);
+    o.epochs = 4;
+    o.in_order = true;
+    need(samba_train(a, &o, &as_known));
+    o.train = streamed;
+    need(samba_train(b, &o, &as_streamed));
+    assert_same_bits(a, b, LEARNED);
+    assert_int_equal(as_streamed.steps, 8);
+    assert_int_equal(as_streamed.epochs, 4);
+    assert_true(as_streamed.best == as_known.best && as_streamed.loss == as_known.loss);
+    cut dying = {.at = 6}; /* in the middle of an epoch */
+    o.folder = in_folder("stream");
+    o.checkpoint_every = 1;
+    o.on_event = stop_at;
+    o.user = &dying;
+    assert_int_not_equal(samba_train(c, &o, NULL), SAMBA_OK);
+    o.on_event = NULL;
+    o.resume = true;
+    need(samba_train(d, &o, &resumed));
+    assert_same_bits(a, d, LEARNED);
+    assert_true(resumed.loss == as_known.loss && resumed.epochs == 4);
+    o.in_order = false;
+    refuse(samba_train(d, &o, NULL), SAMBA_ERROR_ARGUMENT, "cannot shuffle");
+    s.count = 0;
+    o.in_order = true;
+    o.folder = NULL;
+    o.resume = false;
+    o.checkpoint_every = 0;
+    refuse(samba_train(d, &o, NULL), SAMBA_ERROR_SHAPE, "has no samples to train on");
+    samba_source_free(known);
+    samba_source_free(streamed);
+}
+
 /* The inputs of a size have names of their own on the device; fields are given to them all the same. */
 TEST(one_of_several_sizes)
 {
-    static const char *const names[] = {"8", "4"};
-    const int64_t rows[] = {8, 4};
-    samba_multigraph *sizes;
-    samba_session *session;
-    samba_source *train = source_of(0, 16);
+    samba_source *train = source_of(0, 20);
     samba_train_result result;
-    need(samba_multigraph_new(context, &sizes));
-    for (int i = 0; i < 2; i++) {
-        batch all = batch_new(rows[i]);
-        samba_compile_options o = samba_compile_defaults();
-        o.name = "sizes";
-        o.model = classifier;
-        o.model_options = &plain;
-        o.inputs = all.inputs;
-        o.input_count = 2;
-        o.optimizers = adamw();
-        o.optimizer_count = 1;
-        need(samba_multigraph_add_size(sizes, &o, names[i]));
-    }
-    need(samba_multigraph_session(sizes, "sizes", NULL, &session));
     samba_train_options o = options_of(train, NULL);
-    o.graph_name = "sizes@4";
-    need(samba_train(session, &o, &result));
+    o.graph_name = "classifier@5";
+    need(samba_train(of_two_sizes(8, 5, 3), &o, &result));
     assert_int_equal(result.steps, 4);
-    o.graph_name = "sizes";
-    need(samba_train(session, &o, &result));
-    assert_int_equal(result.steps, 2);
-    samba_session_free(session);
-    samba_multigraph_free(sizes);
     samba_source_free(train);
 }
 
@@ -615,5 +722,73 @@ TEST(lines)
     samba_source_free(validation);
 }
 
+/* ---- an application's samples ---- */
+
+TEST(samples_of_an_application)
+{
+    samba_source *train = source_of(0, 16), *test = source_of(16, 24);
+    samba_app_data data;
+    samba_app_input its[2] = {{"label", SAMBA_INT64, 1, {8}, CLASSES}, {"image", SAMBA_FLOAT32, 2, {8, PIXELS}, 0}};
+    need(samba_app_data_of(context, train, test, 2, its, &data));
+    assert_int_equal(data.train_count, 16);
+    assert_int_equal(data.test_count, 8);
+    OWN_TENSOR *image = tensor("image", SAMBA_FLOAT32, SIZES(3, PIXELS)), *label = tensor("label", SAMBA_INT64, SIZES(3));
+    batch all = batch_new(SAMPLES);
+    samba_tensor *rows[] = {image, label}; /* in the source's order */
+    need(data.fill(context, data.user, (const int64_t[]){23, 16}, 2, 2, rows));
+    const float *pixels = samba_tensor_data(all.inputs[0]), *given = samba_tensor_data(image);
+    assert_memory_equal(given, pixels + 23 * PIXELS, PIXELS * sizeof(float));
+    assert_memory_equal(given + PIXELS, pixels + 16 * PIXELS, PIXELS * sizeof(float));
+    assert_float_equal(given[2 * PIXELS], 0, 0);
+    samba_app_data_free(&data);
+    its[1].shape[1] = 2;
+    refuse(samba_app_data_of(context, train, test, 2, its, &data), SAMBA_ERROR_SHAPE,
+           "have the shape (19), and the input's are (2)");
+    its[1].dtype = SAMBA_FLOAT64;
+    refuse(samba_app_data_of(context, train, test, 2, its, &data), SAMBA_ERROR_DTYPE, "'image' of the source is float32");
+    its[1].name = "other";
+    refuse(samba_app_data_of(context, train, NULL, 2, its, &data), SAMBA_ERROR_NAME, "gives the input 'other'");
+    refuse(samba_app_data_of(context, train, NULL, 1, its, &data), SAMBA_ERROR_NAME, "2 fields, and the application 1 inputs");
+    samba_source_free(train);
+    samba_source_free(test);
+}
+
+/* ---- memory ---- */
+
+static samba_status train_once(samba_context *of, void *pef)
+{
+    samba_session *session = NULL;
+    samba_source *source = NULL;
+    samba_tensor *tensors[2] = {NULL};
+    samba_metric_options metric = samba_metric_defaults(SAMBA_METRIC_F1);
+    samba_status status = samba_tensor_new(of, "image", SAMBA_FLOAT32, SIZES(12, PIXELS), &tensors[0]);
+    THEN(status, samba_tensor_new(of, "label", SAMBA_INT64, SIZES(12), &tensors[1]));
+    THEN(status, samba_source_tensors(of, 2, tensors, &source));
+    THEN(status, samba_session_new(of, pef, SESSION(.threads = 1), &session));
+    samba_train_options o = options_of(source, source);
+    o.metrics = &metric;
+    o.metric_count = 1;
+    o.prefetch = 0;
+    o.pads = &(samba_padding){"label", -100};
+    o.pad_count = 1;
+    o.schedule.kind = SAMBA_SCHEDULE_COSINE;
+    THEN(status, samba_train(session, &o, NULL));
+    samba_session_free(session);
+    samba_source_free(source);
+    samba_tensor_free(tensors[0]);
+    samba_tensor_free(tensors[1]);
+    return status;
+}
+
+TEST(without_memory)
+{
+    char pef[512];
+    batch all = batch_new(8);
+    samba_compile_options options = classifier_options(&plain, &all, adamw());
+    need(samba_compile(context, &options, pef, sizeof pef));
+    fail_some_allocations(train_once, pef, 0, 3, 1);
+}
+
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, one_of_several_sizes, accumulates, no_optimizer, refused, metrics, metrics_refused, lines)
+               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, one_of_several_sizes, accumulates,
+               no_optimizer, refused, metrics, metrics_refused, lines, samples_of_an_application, without_memory)

@@ -45,6 +45,36 @@ static inline double logaddexp_of(double x, double y)
 }
 static inline double mish_of(double x) { return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))); }
 
+/* By the recurrence up to 30, where five terms of the series are enough; below 0 reflected. */
+static inline double digamma_of(double x)
+{
+    if (x < 0)
+        return x == floor(x) ? NAN : digamma_of(1 - x) - M_PI / tan(M_PI * (x - nearbyint(x)));
+    long double at = x, sum = 0;
+    for (; at < 30; at += 1)
+        sum += 1 / at;
+    const long double z = 1 / (at * at);
+    return isinf(x) ? x
+                    : (double)(logl(at) - 0.5L / at -
+                               z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z / 132)))) - sum);
+}
+
+static inline double trigamma_of(double x)
+{
+    const double sine = sin(M_PI * (x - nearbyint(x)));
+    if (x < 0)
+        return isinf(x) ? NAN : M_PI * M_PI / (sine * sine) - trigamma_of(1 - x);
+    long double at = x, sum = 0;
+    for (; at < 30; at += 1)
+        sum += 1 / (at * at);
+    const long double z = 1 / (at * at);
+    return isinf(x)
+               ? 0
+               : (double)((1 + 0.5L / at + z * (1 / 6.0L - z * (1 / 30.0L - z * (1 / 42.0L - z * (1 / 30.0L - z * 5 / 66))))) /
+                              at +
+                          sum);
+}
+
 static inline double remainder_of(double x, double y)
 {
     double rest = fmod(x, y);
@@ -83,6 +113,7 @@ static const struct {
     {SAMBA_TILE_acosh, acosh, 0},
     {SAMBA_TILE_atanh, atanh, 0},
     {SAMBA_TILE_erfc, erfc, 0},
+    {SAMBA_TILE_lgamma, lgamma, 0},
     {SAMBA_TILE_sigmoid, sigmoid_of, 0},
     {SAMBA_TILE_silu, silu_of, 0},
     {SAMBA_TILE_mish, mish_of, 0},
@@ -112,6 +143,8 @@ static inline tile_nearness value_of_floats(int op, int class_, double x, double
     case SAMBA_TILE_mish_grad: *value = y * (m + x * s * (1 - m * m)); return OF_ARGUMENT;
     case SAMBA_TILE_logaddexp: *value = logaddexp_of(x, y); return OF_ARGUMENT; /* whose terms may cancel */
     case SAMBA_TILE_hardswish_grad: *value = y * (x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6); return OF_ARGUMENT;
+    case SAMBA_TILE_digamma: *value = digamma_of(x); return OF_ARGUMENT; /* near its zeros terms cancel */
+    case SAMBA_TILE_trigamma: *value = trigamma_of(x); return OF_ARGUMENT;
     case SAMBA_TILE_leaky_relu: *value = x > 0 ? x : x * y; break;
     case SAMBA_TILE_hardshrink: *value = fabs(x) <= y ? 0 : x; break;
     case SAMBA_TILE_frac: *value = x - trunc(x); break;

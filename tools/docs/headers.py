@@ -137,6 +137,8 @@ def paths(root, build):
 
 def said(code, behind):
     """What stands in a declaration's own comments: behind it and between its parentheses."""
+    if not behind and re.search(r"\bsamba_\w+_defaults\(void\)", code):
+        behind = "The defaults; begin with them."
     return [*([behind] if behind else []), *(f"`{name}`: {words(comment)}" for comment, name in inner_comments(code))]
 
 
@@ -151,12 +153,16 @@ def page(path, roles):
     functions = [named(code)[1] for _, found in groups(inner) for code, _ in found or [] if named(code)[0] == "func"]
     if functions:
         made += [f"Functions: {', '.join(f':c:{roles[name]}:`{name}`' for name in functions)}.", ""]
+    section = ""
     for comment, found in groups(inner):
         if found is None:
+            section = comment if len(comment.split()) > 3 else ""  # a heading that says more than a name
             made += rst.title(comment[0].upper() + comment[1:], "-")
             continue
         functions = [(code, behind) for code, behind in found if named(code)[0] == "func"]
         alike = [code for code, behind in functions if not said(code, behind) and "(" in signature(code)]
+        if alike and not comment:
+            comment = section
         if alike and not comment:
             raise ValueError(f"{path}: {named(alike[0])[1]} has no comment")
         if alike:  # one description of several functions

@@ -28,7 +28,7 @@ def module(call, model):
 
         return from_onnx_model(model)
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
+        raise errors.ArgumentTypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
     return model
 
 
@@ -61,7 +61,7 @@ def optimizers(call, given):
     given = listed(given)
     for x in given:
         if not isinstance(x, torch.optim.Optimizer):
-            raise TypeError(f"{call}: an optimizer is one of torch.optim or samba.optim: given {type(x).__name__}")
+            raise errors.ArgumentTypeError(f"{call}: an optimizer is one of torch.optim or samba.optim: given {type(x).__name__}")
     return given
 
 
@@ -70,7 +70,7 @@ def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
     one_of("data_parallel_mode", mode, DATA_PARALLEL_MODES)
     for name, value in (("data_parallel", data_parallel), ("reduce_on_rdu", reduce_on_rdu)):
         if not isinstance(value, bool):
-            raise TypeError(f"{call}: {name} is {value!r:.100}: expected True or False")
+            raise errors.ArgumentTypeError(f"{call}: {name} is {value!r:.100}: expected True or False")
     if not data_parallel and (reduce_on_rdu or mode != "normal"):
         word = "reduce_on_rdu=True" if reduce_on_rdu else f"data_parallel_mode={mode!r}"
         raise errors.ArgumentError(f"{call}: {word} says how data_parallel=True reduces gradients: it means nothing without it")
@@ -81,7 +81,7 @@ def check_distlearn(call, config):
     if config is None:
         return
     if not isinstance(config, (str, os.PathLike)):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"{call}: distlearn_config is {config!r:.100}: expected the path of a file, as of --distlearn-config, or None; how "
             "many replicas there are is what mpirun says"
         )
@@ -105,7 +105,7 @@ _INSTEAD = {
 def check_flag(call, name, value):
     """True, False or None."""
     if value is not None and not isinstance(value, bool):
-        raise TypeError(f"{call}: {name} is {value!r:.100}: expected True, False or None")
+        raise errors.ArgumentTypeError(f"{call}: {name} is {value!r:.100}: expected True, False or None")
 
 
 def check_mapping(call, mapping):
@@ -139,7 +139,7 @@ def section_ids(given, what="run: section_ids"):
         elif isinstance(x, int) and not isinstance(x, bool):
             flat.append(x)
         else:
-            raise TypeError(f"{what} has {x!r:.100}: expected integers, or lists of them")
+            raise errors.ArgumentTypeError(f"{what} has {x!r:.100}: expected integers, or lists of them")
     return flat
 
 
@@ -148,7 +148,7 @@ def section_types(given):
     types = listed(given)
     for x in types:
         if not isinstance(x, str):
-            raise TypeError(f"run: section_types has {x!r}: expected words such as 'FWD'")
+            raise errors.ArgumentTypeError(f"run: section_types has {x!r}: expected words such as 'FWD'")
     return types
 
 
@@ -157,7 +157,7 @@ def call_id(name, given):
     if given is None:
         return -1
     if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError(f"run: {name} is {given!r}: expected an integer")
+        raise errors.ArgumentTypeError(f"run: {name} is {given!r}: expected an integer")
     if given < 0:
         raise errors.ArgumentError(f"run: {name} is {given}: calls are counted from 0")
     return given

@@ -50,7 +50,7 @@ class Auxiliary:
 
         Raises:
             StateError: no PEF is loaded.
-            NameError_: the name is not valid.
+            UnknownNameError: the name is not valid.
         """
         self.loaded()
         if tensor is None:
@@ -58,7 +58,7 @@ class Auxiliary:
         if not isinstance(tensor, torch.Tensor):
             raise errors.ArgumentTypeError(f"add_aux_tensor: expected a tensor, given {type(tensor).__name__}")
         if not self.is_valid_aux_tensor_name(name):
-            raise errors.NameError_(
+            raise errors.UnknownNameError(
                 f"add_aux_tensor: {name!r:.100} is no name for an auxiliary tensor: expected a word that no tensor of the PEF "
                 "and of the trace has"
             )

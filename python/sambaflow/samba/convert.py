@@ -20,6 +20,7 @@
 
 import torch
 
+from sambaflow import errors
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, make_wrapper
@@ -65,7 +66,7 @@ def from_torch_model(model):
 def from_named_dict(tensors):
     """{name: torch tensor} -> {name: SambaTensor of that name}."""
     if not isinstance(tensors, dict):
-        raise TypeError(f"from_named_dict: expected a dict of tensors by name: given {type(tensors).__name__}")
+        raise errors.ArgumentTypeError(f"from_named_dict: expected a dict of tensors by name: given {type(tensors).__name__}")
     return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
 
 
@@ -74,7 +75,7 @@ def from_torch(obj, name=None, batch_dim=None, region_name=None):
     `batch_dim` and `region_name` are those of a single tensor; several get their places behind the name: x.0, x.mask."""
     if isinstance(obj, torch.nn.Module):
         if name is not None:
-            raise TypeError(
+            raise errors.ArgumentTypeError(
                 f"from_torch: name={name!r:.100} is a tensor's: a {type(obj).__name__} is a module, whose parameters are "
                 "named by their paths"
             )

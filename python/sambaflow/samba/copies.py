@@ -6,6 +6,7 @@ import copy
 
 import torch
 
+from sambaflow import errors
 from sambaflow.samba import _state as tracing
 
 _NOT_CARRIED = (
@@ -35,7 +36,7 @@ def rebuild(cls, held, shape, dtype, requires_grad, state):
 def reduced(tensor):
     """What pickle and copy.copy make it again of."""
     if tensor._value is not None and tracing.here.tracer is not None:
-        raise TypeError("a tensor that is being traced cannot be pickled: it has no values")
+        raise errors.ArgumentTypeError("a tensor that is being traced cannot be pickled: it has no values")
     parts = (
         type(tensor),
         tensor._held,
@@ -54,7 +55,7 @@ def deep(tensor, memo):
     if tensor._value is not None and tracing.here.tracer is not None:
         return tensor.clone()
     if not tensor.is_leaf:
-        raise RuntimeError(
+        raise errors.StateError(
             "a tensor that an operation made cannot be deep-copied while gradients are recorded: detach() it first"
         )
     held = copy.deepcopy(tensor._held, memo)

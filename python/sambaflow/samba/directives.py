@@ -6,6 +6,7 @@ import weakref
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba import _state, nominal
 
@@ -33,12 +34,12 @@ def op_fusion(module=None, name=None, *, func_name=None):
     if isinstance(module, str) and name is None:
         module, name = None, module
     if name is not None and func_name is not None:
-        raise TypeError(f"op_fusion: name is {name!r:.100} and func_name {func_name!r:.100}: give one of them")
+        raise errors.ArgumentTypeError(f"op_fusion: name is {name!r:.100} and func_name {func_name!r:.100}: give one of them")
     name = func_name if name is None else name
     if module is not None and not isinstance(module, torch.nn.Module):
-        raise TypeError(f"op_fusion: expected a torch.nn.Module, given {type(module).__name__}")
+        raise errors.ArgumentTypeError(f"op_fusion: expected a torch.nn.Module, given {type(module).__name__}")
     if not isinstance(name, str) or not name:
-        raise ValueError(f"op_fusion: expected a name that is not empty, given {name!r}")
+        raise errors.ArgumentError(f"op_fusion: expected a name that is not empty, given {name!r}")
     if module is None:
         return _enclosed(name)
     FUSIONS[module] = name
@@ -73,7 +74,9 @@ class sdpa_directives(contextlib.ContextDecorator):
 
     def __init__(self, directives=None, **more):
         if directives is not None and not isinstance(directives, dict):
-            raise TypeError(f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}")
+            raise errors.ArgumentTypeError(
+                f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}"
+            )
         nominal.say_all([str(name) for name in {**(directives or {}), **more}], "sdpa_directives", stacklevel=2)
 
     def __enter__(self):

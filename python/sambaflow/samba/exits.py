@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 
-from sambaflow import launch
+from sambaflow import errors, launch
 from sambaflow._core import lib
 from sambaflow.errors import SambaError
 from sambaflow.runtime import replicas
@@ -27,7 +27,7 @@ def register(func, *args, **kwargs):
 
 def _check(call, func):
     if not callable(func):
-        raise TypeError(f"{call}: expected a function, given {type(func).__name__}")
+        raise errors.ArgumentTypeError(f"{call}: expected a function, given {type(func).__name__}")
 
 
 def _run_handlers():

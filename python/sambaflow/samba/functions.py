@@ -3,8 +3,8 @@
 backward, of a value that stands for the gradient that will come in. The graph has both (samba_custom_gradient): the device's
 gradient is what backward says, whatever forward does.
 
-Backward is differentiated in its turn by torch.autograd.grad(create_graph=True). A Function inside of one is what its forward does
-there.
+Backward is differentiated in its turn by torch.autograd.grad(create_graph=True). A Function inside of one is what its forward
+does there.
 
 Several outputs are one value for the graph, side by side in one line, because backward is one function of all their gradients.
 Where backward cannot be traced, and differentiating forward gives what it gives, forward is traced like any function.
@@ -15,6 +15,7 @@ import types
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.errors import SambaError, UnsupportedError
 from sambaflow.samba import _state
@@ -77,7 +78,9 @@ def apply(cls, args, kwargs):
     if cls.setup_context is not _function.setup_context:  # whose inputs have the defaults, too
         args, kwargs = _in_order(cls.forward, args, kwargs)
     if kwargs:
-        raise TypeError(f"{cls.__qualname__}.apply takes no arguments by name, given {', '.join(kwargs)}{t.where()}")
+        raise errors.ArgumentTypeError(
+            f"{cls.__qualname__}.apply takes no arguments by name, given {', '.join(kwargs)}{t.where()}"
+        )
     try:
         return _both(t, cls, args)
     except SambaError as error:
@@ -207,7 +210,7 @@ def _backward(t, cls, context, args, outputs, incoming, smooth):
         t.in_backward = before
     gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
     if len(gradients) < len(args) or any(g is not None for g in gradients[len(args) :]):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"the backward of {cls.__qualname__} returned {len(gradients)} gradients for {len(args)} arguments of forward: one "
             f"each, None where there is none{t.where()}"
         )
@@ -220,12 +223,12 @@ def _backward(t, cls, context, args, outputs, incoming, smooth):
 def _fitting(t, cls, i, x, g):
     """A gradient of its argument's shape, as autograd sums it where backward left a broadcast."""
     if not isinstance(g, torch.Tensor):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"the backward of {cls.__qualname__} returned a {type(g).__name__} for argument {i}: expected a tensor "
             f"or None{t.where()}"
         )
     if not g.dtype.is_floating_point:
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"the backward of {cls.__qualname__} returned {g.dtype} for argument {i}: expected a floating-point "
             f"gradient{t.where()}"
         )

@@ -20,6 +20,8 @@ import difflib
 import functools
 import inspect
 
+from sambaflow import errors
+
 
 def _known(*functions):
     known = {}
@@ -37,7 +39,7 @@ def refuse_unknown(words, function, *others):
         if word not in known:
             near = difflib.get_close_matches(word, known, 1)
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(x for x in known if x != 'self')}"
-            raise TypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None
+            raise errors.ArgumentTypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None
 
 
 def exact(function, *others, without=()):

@@ -44,7 +44,9 @@ class Mode:
         if isinstance(init_threads, bool) or not isinstance(init_threads, int) or init_threads < 1:
             raise errors.ArgumentError(f"{call}: init_threads is {init_threads!r}: expected a positive integer")
         if seed is not None and (isinstance(seed, bool) or not hasattr(seed, "__index__")):
-            raise TypeError(f"{call}: seed is {seed!r:.100}: expected an integer, or None for one that torch draws")
+            raise errors.ArgumentTypeError(
+                f"{call}: seed is {seed!r:.100}: expected an integer, or None for one that torch draws"
+            )
         self.seed = int(torch.randint(2**63 - 1, ())) if seed is None else int(seed)
         self.threads = min(init_threads, 4 * (os.cpu_count() or 1))
         self.inverse, self.rounding, self.draws = bool(inverse_transform_sampling), ROUNDINGS[fp32_to_bf16_rounding], 0

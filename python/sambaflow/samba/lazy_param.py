@@ -20,6 +20,7 @@ import hashlib
 import sys
 import types
 
+from sambaflow import errors
 from sambaflow.samba.lazy import Mode, lazy_param
 from sambaflow.samba.materializers import MultithreadedRNG
 
@@ -76,7 +77,9 @@ class RNGProviderFactory:
     def create(self, name):
         """A provider at its first draw, whose seed is made of the factory's and the name."""
         if not isinstance(name, str):
-            raise TypeError(f"RNGProviderFactory: a provider is made for a name, given {name!r:.100} of {type(name).__name__}")
+            raise errors.ArgumentTypeError(
+                f"RNGProviderFactory: a provider is made for a name, given {name!r:.100} of {type(name).__name__}"
+            )
         digest = hashlib.blake2b(f"{self.seed} {name}".encode(), digest_size=7).digest()
         return RNGProvider(int.from_bytes(digest, "little"), *self._more)
 

@@ -21,6 +21,7 @@ import inspect
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba import _state, lazy
 
@@ -75,7 +76,7 @@ def _parameters(materializer):
 def form_of(materializer):
     """(form, names to give by keyword): 'shape', 'tensor' or 'rng'. A TypeError where it is none of the three."""
     if not callable(materializer):
-        raise TypeError(f"a materializer is a function {FORMS}: given {materializer!r:.100}")
+        raise errors.ArgumentTypeError(f"a materializer is a function {FORMS}: given {materializer!r:.100}")
     parameters = _parameters(materializer)
     if parameters is None:
         return "shape", _NAMES
@@ -91,7 +92,7 @@ def form_of(materializer):
     if not strange and more and not needed:
         return "shape", _NAMES
     if strange or len(needed) not in (1, 2, 3):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"a materializer is a function {FORMS}: given "
             f"{getattr(materializer, '__name__', type(materializer).__name__)}({', '.join(parameters)})"
         )

@@ -28,9 +28,7 @@ class Metric:
     In samba.fit `output` says which output of the model it looks at (0: the first behind the loss), and `target` which tensor of
     a batch it compares with, by name or index."""
 
-    def __init__(
-        self, kind, *, name=None, output=0, target=-1, k=None, average="macro", threshold=0.0, ignore_index=-100
-    ):
+    def __init__(self, kind, *, name=None, output=0, target=-1, k=None, average="macro", threshold=0.0, ignore_index=-100):
         one_of("kind of Metric", kind, KINDS)
         one_of("average", average, _AVERAGES)
         self.kind, self.name, self.output, self.target = kind, kind if name is None else name, output, target

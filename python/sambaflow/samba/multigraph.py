@@ -75,12 +75,12 @@ class Traced:
 def add(graphs, graph, overwrite):
     """Puts a SambaGraph behind the others in {name: graph}."""
     if not isinstance(graph, SambaGraph):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"add_graph: expected a SambaGraph or FwdGraph, given {type(graph).__name__}: SambaGraph(model, inputs, "
             "optimizers, name)"
         )
     if graph.name in graphs and not overwrite:
-        raise errors.NameError_(
+        raise errors.UnknownNameError(
             f"add_graph: there is a graph {graph.name!r} already: give this one another name, or overwrite=True"
         )
     graphs.pop(graph.name, None)

@@ -7,6 +7,7 @@ import weakref
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, UnsupportedError
 from sambaflow.onnx import Model
@@ -103,7 +104,7 @@ class OnnxModule(torch.nn.Module):
             self._names.append((name, holder, attribute))
         missed = [pattern for pattern, count in hits.items() if not count]
         if missed:
-            raise LookupError(f"freeze: no parameter of the model has a name like {missed[0]!r}")
+            raise errors.UnknownNameError(f"freeze: no parameter of the model has a name like {missed[0]!r}")
         self._source = _Source(self, model, folder, self.input_names)
         from_torch_model_(self)
 
@@ -125,7 +126,7 @@ class OnnxModule(torch.nn.Module):
 
     def forward(self, *inputs):
         if len(inputs) != len(self.input_names):
-            raise TypeError(f"the model takes {', '.join(self.input_names)}: given {len(inputs)} tensors")
+            raise errors.ArgumentTypeError(f"the model takes {', '.join(self.input_names)}: given {len(inputs)} tensors")
         stored = [getattr(holder, attribute) for _, holder, attribute in self._names]
         names = self.input_names + tuple(name for name, _, _ in self._names)
         return _apply(self._source, names, *inputs, *stored)

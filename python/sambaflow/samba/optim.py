@@ -14,6 +14,7 @@ import inspect
 
 import torch
 
+from sambaflow import errors
 from sambaflow.samba.optimizer_facts import FACTS as _FACTS
 
 
@@ -33,12 +34,12 @@ class _Lion(torch.optim.Optimizer):
 
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False):
         if not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
+            raise errors.ArgumentError(f"Invalid learning rate: {lr}")
         for i, beta in enumerate(betas):
             if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+                raise errors.ArgumentError(f"Invalid beta parameter at index {i}: {beta}")
         if not weight_decay >= 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+            raise errors.ArgumentError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
 
     @torch.no_grad()

@@ -69,7 +69,7 @@ def check_owned(call, tracer, optimizers, others=()):
                     continue
                 name = getattr(p, "sn_name", None)
                 near = difflib.get_close_matches(name, known, 1) if name and name not in known else ()
-                raise errors.NameError_(
+                raise errors.UnknownNameError(
                     f"{call}: parameter {i} of group {number} of optimizer {type(optimizer).__name__}, "
                     f"{name and repr(name) + ' ' or ''}of shape {tuple(p.shape)}, is no "
                     f"parameter of the model{f' (did you mean {near[0]!r}?)' if near else ''}: give the optimizer those of the "

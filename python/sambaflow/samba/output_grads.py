@@ -29,7 +29,7 @@ def start(session, outputs, ones=(), given=None, fewer=False):
     for name in dict.fromkeys((*starts, *given)):
         if not session.has(f"{name}.grad"):
             known = [x for x in session.loaded().names("output") if f"{x}.grad" in tensors]
-            raise errors.NameError_(
+            raise errors.UnknownNameError(
                 f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}"
             )
         _, dtype, shape = tensors[f"{name}.grad"]

@@ -15,6 +15,7 @@ import types
 import torch
 from torch.nn.utils import rnn
 
+from sambaflow import errors
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba import _state
 from sambaflow.samba.patches import replaced
@@ -97,17 +98,21 @@ def pack(input, lengths, batch_first, enforce_sorted):
         lengths = torch.as_tensor(lengths, dtype=torch.int64)
         known = lengths.tolist()
         if len(known) != padded.shape[1] or any(n > padded.shape[0] for n in known):
-            raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, and lengths of at most {padded.shape[0]}")
+            raise errors.StateError(
+                f"Expected `len(lengths)` to be equal to batch_size, and lengths of at most {padded.shape[0]}"
+            )
         if any(n <= 0 for n in known):
-            raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+            raise errors.StateError(
+                "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+            )
         if enforce_sorted and known != sorted(known, reverse=True):
-            raise RuntimeError(
+            raise errors.StateError(
                 "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True: pass enforce_sorted=False to "
                 "pack_padded_sequence and/or pack_sequence"
             )
         padded = padded[: max(known)]
     elif lengths.dim() != 1 or lengths.shape[0] != padded.shape[1]:
-        raise RuntimeError(
+        raise errors.StateError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {tuple(lengths.shape)} (batch_size={padded.shape[1]})"
         )
     return Packed(padded, lengths, enforce_sorted)
@@ -139,7 +144,7 @@ def pad(sequence, batch_first, padding_value, total_length):
     packed = _of(sequence)
     padded = packed.padded
     if total_length is not None and total_length < padded.shape[0]:
-        raise ValueError(
+        raise errors.ArgumentError(
             f"Expected total_length to be at least the length of the longest sequence in input, but got {total_length=} and max "
             f"sequence length being {padded.shape[0]}"
         )
@@ -186,7 +191,7 @@ def run(module, packed, hx):
     """What a recurrent layer of torch.nn gives for a packed sequence: (packed outputs, states)."""
     x, directions = packed.padded, 2 if module.bidirectional else 1
     if x.dim() != 3 or x.shape[2] != module.input_size:
-        raise RuntimeError(f"input must have the last dimension {module.input_size}, got sequences of {tuple(x.shape[2:])}")
+        raise errors.StateError(f"input must have the last dimension {module.input_size}, got sequences of {tuple(x.shape[2:])}")
     kinds = 2 if module.mode == "LSTM" else 1
     sizes = [module.proj_size or module.hidden_size, module.hidden_size][:kinds]
     if hx is None:

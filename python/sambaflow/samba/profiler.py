@@ -15,7 +15,7 @@ import html
 import json
 import time
 
-from sambaflow.errors import ArgumentError, NameError_, StateError
+from sambaflow.errors import ArgumentError, StateError, UnknownNameError
 
 
 def columns(rows):
@@ -105,7 +105,9 @@ class Profiler:
 
     def _of(self, call, name):
         if name is not None and name not in self._latencies:
-            raise NameError_(f"{call}: no event {name!r:.100} has ended; ended have: {', '.join(self._latencies) or 'none'}")
+            raise UnknownNameError(
+                f"{call}: no event {name!r:.100} has ended; ended have: {', '.join(self._latencies) or 'none'}"
+            )
         return self._latencies if name is None else {name: self._latencies[name]}
 
     def get_latencies(self, name=None):

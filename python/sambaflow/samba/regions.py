@@ -3,7 +3,7 @@
 the first that is traced has it, under its name, and the others are other names of it. In one graph of several so do outputs: what
 has the region becomes the output when the graph has run."""
 
-from sambaflow.errors import NameError_, UnsupportedError
+from sambaflow.errors import UnknownNameError, UnsupportedError
 
 
 class Regions:
@@ -64,7 +64,7 @@ class Regions:
         for name, tensor, *_ in names.values():
             region = getattr(tensor, "_sn_region_name", None)
             if region is not None and region not in (name, tensor.sn_name):
-                raise NameError_(
+                raise UnknownNameError(
                     f"{name!r} has the region name {region!r}: only inputs share regions; a parameter is shared by "
                     "being the same object"
                 )

@@ -59,13 +59,13 @@ def packed(value):
         if isinstance(x, dict):
             for key in x:
                 if not isinstance(key, str) or key == _TENSOR:
-                    raise TypeError(f"save_checkpoint: {path or 'state'} has a key {key!r:.100}: give strings")
+                    raise errors.ArgumentTypeError(f"save_checkpoint: {path or 'state'} has a key {key!r:.100}: give strings")
             return {key: pack(part, f"{path}.{key}" if path else key) for key, part in x.items()}
         if isinstance(x, (list, tuple)):
             return [pack(part, f"{path}.{i}" if path else str(i)) for i, part in enumerate(x)]
         if x is None or isinstance(x, (bool, int, float, str)):
             return x
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"save_checkpoint: {path or 'state'} is a {type(x).__name__}: give tensors, numbers, strings, and lists "
             "and dicts of them"
         )
@@ -161,7 +161,7 @@ def _loaders(loaders):
     found = listed(loaders)
     for loader in found:
         if not hasattr(loader, "state_dict") or not hasattr(loader, "load_state_dict"):
-            raise TypeError(f"loaders: {loader!r:.100} has no state_dict and load_state_dict: give SambaLoaders")
+            raise errors.ArgumentTypeError(f"loaders: {loader!r:.100} has no state_dict and load_state_dict: give SambaLoaders")
     return found
 
 
@@ -169,7 +169,7 @@ def _schedulers(schedulers):
     found = listed(schedulers)
     for x in found:
         if not all(hasattr(x, name) for name in ("state_dict", "load_state_dict", "optimizer")):
-            raise TypeError(f"schedulers: {x!r:.100} is no scheduler of torch.optim.lr_scheduler")
+            raise errors.ArgumentTypeError(f"schedulers: {x!r:.100} is no scheduler of torch.optim.lr_scheduler")
     return found
 
 

@@ -132,7 +132,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             "a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one"
         )
 
@@ -160,17 +160,17 @@ class SambaSession(Transfers, Auxiliary, Switches):
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0, schedulers=()):
         """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
         That is the device's weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands,
-        what each of torch's `schedulers` has and the rates of its optimizer, the states of the random generators of torch, Python
-        and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all, then older ones but for the `keep` newest are deleted (0: none). Weights are
-        safetensors, in files of at most `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
+        what each of torch's `schedulers` has and the rates of its optimizer, the states of the random generators of torch,
+        Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all,
+        then older ones but for the `keep` newest are deleted (0: none). Weights are safetensors, in files of at most
+        `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
         return resume.save(self.loaded(), folder, step, loaders, state, keep, shard_size, schedulers)
 
     def load_checkpoint(self, folder, loaders=(), schedulers=()):
-        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF that
-        was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave, schedulers
-        from the rates they had.
-        Returns (step, state, path), or None where there is no checkpoint. Values on the host stay as they are:
-        to_cpu fetches them."""
+        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF
+        that was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave,
+        schedulers from the rates they had. Returns (step, state, path), or None where there is no checkpoint. Values on the host
+        stay as they are: to_cpu fetches them."""
         found = resume.load(self.loaded(), folder, loaders, schedulers)
         if found is not None:
             self.seed = found.seed
@@ -403,7 +403,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         except errors.StateError as error:
             starts = "backward starts elsewhere" in str(error)
             hint = "; give trace_graph the loss_indices that compile was given" if starts else modes.hint(tracer, text(compiled))
-            raise errors.StateError(f"{device.pef}: {error}{hint}") from None
+            cure = "" if starts else "compile it again, or give the model that was: "
+            raise errors.StateError(f"{device.pef}: {cure}{error}{hint}") from None
 
     # ---- several graphs ----
 
@@ -487,7 +488,9 @@ class SambaSession(Transfers, Auxiliary, Switches):
             check_mapping("trace_multigraph", mapping)
         check_flag("trace_multigraph", "init_output_grads", init_output_grads)
         if trace_prefix is not None and not isinstance(trace_prefix, str):
-            raise TypeError(f"trace_multigraph: trace_prefix is {trace_prefix!r:.100}: expected a word, before paths of modules")
+            raise errors.ArgumentTypeError(
+                f"trace_multigraph: trace_prefix is {trace_prefix!r:.100}: expected a word, before paths of modules"
+            )
         traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping, bool(init_output_grads))
         if self._optimizers is not None:
             self._end_trace(traced, len(self._several), True)
@@ -648,7 +651,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
         """Whether a run that is given these would train: with True as the graph's model stands."""
         if graph_name is not None and graph_name not in self._modes:
             known = ", ".join(name for name in self._modes if name is not None)
-            raise errors.NameError_(f"trains: no graph {graph_name!r:.100} was traced; there are: {known or 'none'}")
+            raise errors.UnknownNameError(f"trains: no graph {graph_name!r:.100} was traced; there are: {known or 'none'}")
         return modes.chosen(self._modes, train, graph_name)
 
     def graph_of(self, call, model, graph_name=None):
@@ -681,12 +684,12 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
-                raise errors.NameError_(
+                raise errors.UnknownNameError(
                     f"the device has no tensor {name!r}, the gradient of an input: those of parameters are computed; make it "
                     "one, whose sn_data each step sets"
                 )
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
-            raise errors.NameError_(f"the device has no tensor {name!r}{hint}")
+            raise errors.UnknownNameError(f"the device has no tensor {name!r}{hint}")
         _, dtype, shape = device.tensors[name]
         held = torch.empty(shape, dtype=getattr(torch, dtype))
         with self._profiler.event("PyRT_GET_TENSORS"):
@@ -761,7 +764,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
     def get_samba_tensor_by_name(self, name):
         """The traced tensor of a name."""
         if name not in self._traced:
-            raise errors.NameError_(f"no traced tensor is named {name!r}; there are {', '.join(sorted(self._traced))}")
+            raise errors.UnknownNameError(f"no traced tensor is named {name!r}; there are {', '.join(sorted(self._traced))}")
         return self._traced[name]
 
     def get_tensors_by_name(self, names):

@@ -106,7 +106,9 @@ class ReplicaBatches(torch.utils.data.Sampler):
 
     def __init__(self, data, batch_size, shuffle=True, seed=0, rank=None, replicas=None):
         if (rank is None) != (replicas is None):
-            raise TypeError("ReplicaBatches: rank and replicas belong together: give both, or none for those of this process")
+            raise errors.ArgumentTypeError(
+                "ReplicaBatches: rank and replicas belong together: give both, or none for those of this process"
+            )
         if rank is None:
             found = joined()
             rank, replicas = found.rank, found.size
@@ -114,9 +116,11 @@ class ReplicaBatches(torch.utils.data.Sampler):
         self.batch_size, self.shuffle, self.rank, self.replicas = batch_size, shuffle, rank, replicas
         self.generator = torch.Generator().manual_seed(seed)  # an epoch's order is drawn from it; a SambaLoader keeps its state
         if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"ReplicaBatches: batch_size is {batch_size!r:.100}: expected the samples of one replica in a step")
+            raise errors.ArgumentError(
+                f"ReplicaBatches: batch_size is {batch_size!r:.100}: expected the samples of one replica in a step"
+            )
         if not 0 <= rank < replicas:
-            raise ValueError(f"ReplicaBatches: rank is {rank}: expected 0 to {replicas - 1}")
+            raise errors.ArgumentError(f"ReplicaBatches: rank is {rank}: expected 0 to {replicas - 1}")
         if len(self) == 0:
             raise errors.ShapeError(
                 f"ReplicaBatches: a step of {replicas} replicas takes {batch_size * replicas} samples and there are only "
@@ -146,9 +150,9 @@ class SambaLoader:
         self._session = session
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"SambaLoader: names must be one or more different names, given {self.names}")
+            raise errors.ArgumentError(f"SambaLoader: names must be one or more different names, given {self.names}")
         if not hasattr(torch_loader, "__iter__") and not hasattr(torch_loader, "__getitem__"):
-            raise TypeError(
+            raise errors.ArgumentTypeError(
                 f"SambaLoader: torch_loader is {torch_loader!r:.100}: expected an iterable of batches, such as a DataLoader"
             )
         self._position, self._start, self._resumed, self._loop = 0, None, None, None
@@ -221,7 +225,9 @@ class SambaLoader:
             item = [item[name] for name in self.names]
         item = [item] if isinstance(item, torch.Tensor) else list(item)
         if len(item) != len(self.names):
-            raise ValueError(f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}")
+            raise errors.ArgumentError(
+                f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}"
+            )
         item = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in item]
         return tuple(
             [plain_tensor(x if isinstance(x, SambaTensor) else x.contiguous(), name) for x, name in zip(item, self.names)]

@@ -21,8 +21,8 @@ True
 
 import torch
 
-from sambaflow import dlpack
-from sambaflow.errors import ArgumentIndexError, NameError_
+from sambaflow import dlpack, errors
+from sambaflow.errors import ArgumentIndexError, UnknownNameError
 from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import _state, copies, host_steps, nominal
 from sambaflow.samba.shown import shown
@@ -66,18 +66,20 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if named_dims is not None or sized_dims is not None:
             _tell_dims("SambaTensor", named_dims, sized_dims)
         if is_complex or (dtype is not None and dtype.is_complex) or getattr(torch_tensor, "is_complex", bool)():
-            raise NotImplementedError(
+            raise errors.UnsupportedError(
                 "SambaTensor: complex tensors are not supported as inputs; give torch.view_as_real(tensor), and begin the model "
                 "with torch.view_as_complex"
             )
         if torch_tensor is not None:
             if shape is not None or dtype is not None:
-                raise ValueError("SambaTensor: give either torch_tensor or shape and dtype, not both")
+                raise errors.ArgumentError("SambaTensor: give either torch_tensor or shape and dtype, not both")
             if not isinstance(torch_tensor, torch.Tensor):
-                raise TypeError(f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
+                raise errors.ArgumentTypeError(
+                    f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}"
+                )
             held = torch_tensor._held if isinstance(torch_tensor, SambaTensor) else torch_tensor
         elif shape is None:
-            raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
+            raise errors.ArgumentError("SambaTensor: give torch_tensor, or shape and dtype")
         else:
             held = None
         made = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name)
@@ -187,18 +189,18 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Gives an empty tensor values by its materializer; does nothing to one that has some."""
         if self._held is None:
             if self.materializer is None:
-                raise RuntimeError(
+                raise errors.StateError(
                     f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some"
                 )
             from sambaflow.samba import materializers  # which draws by the library
 
             made = values_of(materializers.make(self))
             if not isinstance(made, torch.Tensor):
-                raise TypeError(
+                raise errors.ArgumentTypeError(
                     f"the materializer of {self._sn_name!r} returned {made!r:.100} of {type(made).__name__}: expected a tensor"
                 )
             if made.shape != self.shape or made.dtype != self.dtype:
-                raise ValueError(
+                raise errors.ArgumentError(
                     f"the materializer of {self._sn_name!r} made {tuple(made.shape)} {made.dtype}, expected "
                     f"{tuple(self.shape)} {self.dtype}"
                 )
@@ -238,7 +240,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @fast_access.setter
     def fast_access(self, value):
         if not self._sn_name:
-            raise ValueError("fast_access is kept by name: give the tensor an sn_name first")
+            raise errors.ArgumentError("fast_access is kept by name: give the tensor an sn_name first")
         self._owner()._set_fast_access(self._sn_name, value)
 
     @staticmethod
@@ -256,7 +258,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def mem_type(self, mem_type):
         word = mem_type.upper() if isinstance(mem_type, str) else mem_type
         if word is not None and word not in MEM_TYPES:
-            raise ValueError(f"mem_type {mem_type!r}: expected one of {', '.join(MEM_TYPES)} or None")
+            raise errors.ArgumentError(f"mem_type {mem_type!r}: expected one of {', '.join(MEM_TYPES)} or None")
         if word is not None:
             nominal.say("mem_type", ", which has one kind of memory", stacklevel=2)
         self._mem_type = word
@@ -267,7 +269,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """The type's name, or the tensor as another dtype. A cast blocks:
         `non_blocking` and `async`, its older name, are errors."""
         if non_blocking or kwargs:
-            raise TypeError(f"SambaTensor.type does not take {next(iter(kwargs), 'non_blocking')!r}: only a dtype")
+            raise errors.ArgumentTypeError(f"SambaTensor.type does not take {next(iter(kwargs), 'non_blocking')!r}: only a dtype")
         return super().type(dtype) if dtype is not None else _type_name(self)
 
     def clear_data(self):
@@ -288,7 +290,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if _state.here.tracer is None or not _state.here.tracer.is_symbolic((tensor,), {}):
             tensor = values_of(tensor)
         if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.here.tracer is not None):
-            raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
+            raise errors.ArgumentError(
+                f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}"
+            )
         if _state.here.tracer is not None and _state.here.tracer.is_symbolic((self, tensor), {}):
             self.detach().copy_(tensor)
             return
@@ -334,7 +338,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         array = self.numpy()
         if dtype is not None and dtype != array.dtype:
             if copy is False:
-                raise ValueError(f"{array.dtype} values as {dtype} need a copy, and copy=False was given")
+                raise errors.ArgumentError(f"{array.dtype} values as {dtype} need a copy, and copy=False was given")
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -403,14 +407,14 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # ---- device ----
 
-    def as_held(self, values):
+    def _as_held(self, values):
         """The device's values as this tensor has them: of a complex one it has pairs."""
         return torch.view_as_complex(values_of(values).contiguous()) if self._complex else values
 
     def _on_device(self):
         """Its session; an error where the tensor has no name there."""
         if not self._sn_name:
-            raise NameError_(
+            raise UnknownNameError(
                 "the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)"
             )
         return self._owner()
@@ -467,9 +471,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
-        self._held = _into(self._held if inplace else None, self.as_held(session.device_get(name)))
+        self._held = _into(self._held if inplace else None, self._as_held(session.device_get(name)))
         if session.has(f"{name}.grad"):
-            grad = self.as_held(session.device_get(f"{name}.grad"))
+            grad = self._as_held(session.device_get(f"{name}.grad"))
             if inplace and self.grad is not None:
                 values_of(self.grad).copy_(grad)
             else:
@@ -506,9 +510,11 @@ class SambaParameter(SambaTensor):
         region_name=None,
     ):
         if (torch_tensor is None) == (shape is None) or (torch_tensor is not None and dtype is not None):
-            raise ValueError("SambaParameter: give either torch_tensor or shape and dtype, not both")
+            raise errors.ArgumentError("SambaParameter: give either torch_tensor or shape and dtype, not both")
         if torch_tensor is not None and not isinstance(torch_tensor, torch.Tensor):
-            raise TypeError(f"SambaParameter: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
+            raise errors.ArgumentTypeError(
+                f"SambaParameter: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}"
+            )
         held = None if torch_tensor is None else values_of(torch_tensor).detach()
         self = make_wrapper(
             cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name
@@ -566,7 +572,7 @@ copies.allow_loading(SambaTensor, SambaParameter)
 def _named(name):
     """A tensor's name; '' for None."""
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"a tensor's name is a str: given {name!r:.100} of {type(name).__name__}")
+        raise errors.ArgumentTypeError(f"a tensor's name is a str: given {name!r:.100} of {type(name).__name__}")
     return name or _UNNAMED
 
 
@@ -599,7 +605,7 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
 def _dim_of(tensor, batch_dim):
     """The dim of a tensor that counts samples, from 0."""
     if isinstance(batch_dim, bool) or not isinstance(batch_dim, int):
-        raise TypeError(f"batch_dim is {batch_dim!r:.100}: expected an integer, the dim of samples")
+        raise errors.ArgumentTypeError(f"batch_dim is {batch_dim!r:.100}: expected an integer, the dim of samples")
     if not -tensor.dim() <= batch_dim < tensor.dim():
         raise ArgumentIndexError(f"batch_dim is {batch_dim} and the tensor has shape {tuple(tensor.shape)}")
     return batch_dim % tensor.dim()
@@ -737,7 +743,7 @@ def from_numpy(array, name=None, batch_dim=None, region_name=None):
     """
     flags = getattr(array, "flags", None)
     if flags is not None and not getattr(flags, "writeable", True):
-        raise ValueError("from_numpy: the array is read-only: pass array.copy()")
+        raise errors.ArgumentError("from_numpy: the array is read-only: pass array.copy()")
     return from_torch_tensor(torch.from_numpy(array), name, batch_dim, region_name=region_name)
 
 

@@ -65,7 +65,7 @@ def read(args, what, names, own=()):
     a wrong kind is refused but in `own`."""
     whole = args if isinstance(args, dict) else getattr(args, "__dict__", None)
     if whole is None:
-        raise TypeError(f"{what}: expected an object with attributes or a dict, given {type(args).__name__}")
+        raise errors.ArgumentTypeError(f"{what}: expected an object with attributes or a dict, given {type(args).__name__}")
     parts = [part if isinstance(part, dict) else getattr(part, "__dict__", {}) for part in whole.values()]
     found = {}
     for source in (*parts, whole):  # the outer one counts
@@ -79,7 +79,7 @@ def read(args, what, names, own=()):
             if name in own and (not fits or (name in _WORDS and value not in _WORDS[name])):
                 continue
             if not fits:
-                raise TypeError(f"{what}: {name} is {value!r:.100}: expected {kind.__name__}")
+                raise errors.ArgumentTypeError(f"{what}: {name} is {value!r:.100}: expected {kind.__name__}")
             if name in _WORDS:
                 one_of(f"{what}: {name}", value, _WORDS[name])
             found[name] = value

@@ -39,14 +39,14 @@ _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 def _check_dims(dims):
     if not isinstance(dims, dict) or not dims:
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"compile: dims is {{name: sizes}} of the inputs' first dims, as {{'batch': (32, 11)}}: given {dims!r:.100}"
         )
     for name, sizes in dims.items():
         if not isinstance(sizes, (tuple, list)) or not sizes or any(type(size) is not int or size < 1 for size in sizes):
-            raise ValueError(f"compile: dims[{name!r}] is {sizes!r:.100}: expected a tuple of sizes, 1 or more")
+            raise errors.ArgumentError(f"compile: dims[{name!r}] is {sizes!r:.100}: expected a tuple of sizes, 1 or more")
         if len(set(sizes)) != len(sizes):
-            raise ValueError(f"compile: dims[{name!r}] has a size twice: {tuple(sizes)}")
+            raise errors.ArgumentError(f"compile: dims[{name!r}] has a size twice: {tuple(sizes)}")
 
 
 def _resized(tensor, shape):
@@ -102,7 +102,9 @@ def examples_of(inputs, dims, sizes):
     if dims is not None and sizes is not None:
         raise errors.ArgumentError("compile: dims and sizes both say which sizes there are: give one of them")
     if sizes is not None and (not isinstance(sizes, (list, tuple)) or not sizes):
-        raise TypeError(f"compile: sizes is a list of example inputs, one item a size beside `inputs`: given {sizes!r:.100}")
+        raise errors.ArgumentTypeError(
+            f"compile: sizes is a list of example inputs, one item a size beside `inputs`: given {sizes!r:.100}"
+        )
     examples = _of_dims(inputs, dims) if dims is not None else [inputs, *sizes]
     _check_alike(examples)
     return examples

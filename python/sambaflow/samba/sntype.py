@@ -11,6 +11,8 @@ import enum
 
 import torch
 
+from sambaflow import errors
+
 
 class SNType(enum.Enum):
     """A dtype of the device; its value is the library's name of it."""
@@ -33,7 +35,9 @@ class SNType(enum.Enum):
             return x
         name = str(getattr(x, "dtype", x)).removeprefix("torch.")
         if name not in cls._value2member_map_:
-            raise TypeError(f"SNType: {name!r:.100} is none of the device's dtypes: {', '.join(cls._value2member_map_)}")
+            raise errors.ArgumentTypeError(
+                f"SNType: {name!r:.100} is none of the device's dtypes: {', '.join(cls._value2member_map_)}"
+            )
         return cls(name)
 
     @property

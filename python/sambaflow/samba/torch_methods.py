@@ -8,6 +8,7 @@ import inspect
 
 import torch
 
+from sambaflow import errors
 from sambaflow.samba import nominal
 
 
@@ -17,7 +18,9 @@ def _made(make, tensor, size, more, options):
     if isinstance(size, int):
         return make(tensor, size, *more, **options)
     if len(more) > 2:
-        raise TypeError(f"{make.__name__} takes size, dtype and requires_grad by position, given {1 + len(more)} arguments")
+        raise errors.ArgumentTypeError(
+            f"{make.__name__} takes size, dtype and requires_grad by position, given {1 + len(more)} arguments"
+        )
     return make(tensor, size, **dict(zip(("dtype", "requires_grad"), more)), **options)
 
 

@@ -15,14 +15,15 @@ import types
 import torch
 import torch._decomp
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import (
     ArgumentError,
     ArgumentIndexError,
     ArgumentTypeError,
-    NameError_,
     SambaError,
     StateError,
+    UnknownNameError,
     UnsupportedError,
     raise_status,
 )
@@ -47,7 +48,7 @@ def dtype_name(dtype):
     """The library's name of a torch dtype."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise TypeError(f"{dtype} is not a dtype of SambaFlow: those are {', '.join(DTYPE_NAMES)}")
+        raise errors.ArgumentTypeError(f"{dtype} is not a dtype of SambaFlow: those are {', '.join(DTYPE_NAMES)}")
     return name
 
 
@@ -114,7 +115,7 @@ class Tracer:
         for path, tensor in tensors:
             name = self.known.get(id(tensor), path)
             if self.known and id(tensor) not in self.names and any(name == other for other, _, _ in self.names.values()):
-                raise NameError_(
+                raise UnknownNameError(
                     f"two parameters or buffers of a graph would be {name!r} on the device: the one at {path!r} and one "
                     "that a graph before "
                     "has under that name; give one of them another path"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python prints of an error that nobody caught: where the library refuses, the lines of the program alone. Between the line
-that calls `compile` and the line of the model's `forward` that cannot be traced lie dozens of this package and of torch, which say
-nothing to who wrote the program. SAMBAFLOW_TRACEBACK=full shows them. An excepthook that another set, a debugger's or a
+that calls `compile` and the line of the model's `forward` that cannot be traced lie dozens of this package and of torch, which
+say nothing to who wrote the program. SAMBAFLOW_TRACEBACK=full shows them. An excepthook that another set, a debugger's or a
 notebook's, stays.
 
 >>> def ask():

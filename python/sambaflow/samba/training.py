@@ -118,12 +118,14 @@ def _convert(model, optimizers):
 def _first(loader, what):
     """A batch to see dtypes and shapes by. What drawing it takes from random generators is given back."""
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
-        raise TypeError(f"fit: {what} is {loader!r:.100}: expected a DataLoader, a list or another iterable of batches")
+        raise errors.ArgumentTypeError(
+            f"fit: {what} is {loader!r:.100}: expected a DataLoader, a list or another iterable of batches"
+        )
     generators = SambaLoader(loader, ["x"])._generators()
     states, its = random_states(), [g.get_state() for g in generators]
     batches = iter(loader)
     if batches is loader:
-        raise errors.ArgumentError(f"fit: {what} is an iterator, which ends with the first epoch: give what begins anew, as a list")
+        raise errors.ArgumentError(f"fit: {what} is an iterator, which ends with the first epoch: give what begins anew, a list")
     item = next(batches, None)
     set_random_states(states)
     for generator, state in zip(generators, its):
@@ -249,7 +251,7 @@ class _Loop:
         if len(set(known)) < len(known):
             raise errors.ArgumentError(f"fit: two figures have one name: {', '.join(known)}: give a Metric with `name`")
         if monitor not in known:
-            raise errors.NameError_(f"fit: monitor is {monitor!r}, and the figures are {', '.join(known)}")
+            raise errors.UnknownNameError(f"fit: monitor is {monitor!r}, and the figures are {', '.join(known)}")
         self.monitor = monitor
         self.greater = any(made.greater_is_better for made, _ in self.metrics if made.name == monitor)
         self.stop = ffi.new("samba_early_stop *", {"patience": patience or 0, "min_delta": min_delta, "greater": self.greater})
@@ -258,7 +260,7 @@ class _Loop:
     def _place(self, metric):
         if isinstance(metric.target, str):
             if metric.target not in self.names:
-                raise errors.NameError_(
+                raise errors.UnknownNameError(
                     f"fit: metric {metric.name!r} compares with {metric.target!r}, and batches have {', '.join(self.names)}"
                 )
             return self.names.index(metric.target)
@@ -318,17 +320,19 @@ class _Loop:
             raise errors.ArgumentError("fit: validation has no batches")
         return {"loss": total / samples, **{metric.name: metric.value for metric, _ in self.metrics}}
 
-    def watch(self, value):
-        """Whether a value of what is monitored is the best; keeps the best weights."""
+    def watch(self, value, due):
+        """Whether a value of what is monitored is the best; keeps the best weights. The test behind the last step, where none was
+        due, does not count for early stopping: a training that goes on from there would not have had it."""
         improved = bool(lib.samba_is_better(value, self.history.best, self.greater))
         if improved:
             self.history.best, self.history.best_step, self.history.best_epoch = value, self.step, self.epoch + 1
             if self.folder is not None:
                 self.session.save(os.path.join(self.folder, BEST))
             elif self.restore_best:
-                device = self.session.loaded()
-                self.kept = {name: self.session.device_get(name) for kind in ("parameter", "buffer") for name in device.names(kind)}
-        self.history.stopped |= bool(lib.samba_early_stop_step(self.stop, value))
+                names = [name for kind in ("parameter", "buffer") for name in self.session.loaded().names(kind)]
+                self.kept = {name: self.session.device_get(name) for name in names}
+        if due:
+            self.history.stopped |= bool(lib.samba_early_stop_step(self.stop, value))
         return improved
 
     def restore(self):
@@ -357,8 +361,8 @@ class _Loop:
         if self.shows:
             figures = "".join(f"  validation {name} {value:.4f}" for name, value in (values or {}).items())
             of = "" if self.epochs is None else f"/{self.epochs}"
-            best = "  best" if improved else ""
-            print(f"epoch {self.epoch + 1}{of}  step {self.step}  loss {row['loss']:.4f}{figures}  lr {self.lr:.3g}{best}", flush=True)
+            ending = f"{figures}  lr {self.lr:.3g}{'  best' if improved else ''}"
+            print(f"epoch {self.epoch + 1}{of}  step {self.step}  loss {row['loss']:.4f}{ending}", flush=True)
 
     # -- checkpoints --
 
@@ -414,8 +418,8 @@ class _Loop:
         there = [name for name in os.listdir(self.folder) if name.startswith("checkpoint-") and name[11:].isdigit()]
         if there and not resume:
             raise errors.StateError(
-                f"fit: {os.fsdecode(self.folder)!r} has checkpoints of another training, {there[0]} for one: give resume=True to go "
-                "on, or another folder"
+                f"fit: {os.fsdecode(self.folder)!r} has checkpoints of another training, {there[0]} for one: give resume=True to "
+                "go on, or another folder"
             )
 
     # -- the loop itself --
@@ -423,20 +427,21 @@ class _Loop:
     def look(self, epoch_ends, last, stepped):
         """What is due behind a step, or at the end of an epoch whose length was not known."""
         every = self.validate_every
-        due = self.tests is not None and (last or (epoch_ends if every is None else stepped and self.step % every == 0))
+        due = epoch_ends if every is None else stepped and self.step % every == 0
+        tests = self.tests is not None and (due or last)
         improved, values = False, None
-        if due:
+        if tests:
             values = self.test()
-            improved = self.watch(values[self.monitor])
+            improved = self.watch(values[self.monitor], due)
         elif epoch_ends and self.tests is None:
-            improved = self.watch(self.mean)
-        if due or epoch_ends:
+            improved = self.watch(self.mean, True)
+        if tests or epoch_ends:
             self.row(values, improved)
-        if due:
+        if tests:
             self.tell("validated", self.mean, values, improved)
         if epoch_ends:
             self.tell("epoch", self.mean, values, improved)
-        watched = values[self.monitor] if due else self.mean if epoch_ends and self.tests is None else None
+        watched = (values[self.monitor] if due else None) if tests else self.mean if epoch_ends and self.tests is None else None
         self.schedule(epoch_ends, watched)
         if epoch_ends:
             self.epoch, self.epoch_step, self.epoch_sum, self.epoch_samples = self.epoch + 1, 0, 0.0, 0
@@ -469,8 +474,8 @@ class _Loop:
                 self.train_epoch(steps, shown)
 
     def train_epoch(self, steps, shown):
-        """The rest of an epoch, of so many steps where that is known. Its loader has ended before the epoch's checkpoint is saved,
-        so that the next epoch begins with a shuffle of its own."""
+        """The rest of an epoch, of so many steps where that is known. Its loader has ended before the epoch's checkpoint is
+        saved, so that the next epoch begins with a shuffle of its own."""
         number, batches = self.epoch, iter(self.batches)
         final = self.epochs is not None and number + 1 >= self.epochs
         while not self.ended() and self.epoch == number:
@@ -574,8 +579,9 @@ def fit(
     the last tensor of a batch (torch.nn.functional.cross_entropy), of a dict the one that `target` names. `loader` and
     `validation` are torch DataLoaders, or any iterables of batches: tensors, tuples or dicts of them. `names` are those of the
     model's inputs, as a session has them; without it those of forward's arguments, or the dict's keys. Batches may be of several
-    sizes: the last one of an epoch counts as many samples as it has. Which sizes there are is seen from a DataLoader or a list; of
-    other iterables `batch_sizes` tells. `optimizer` is one of torch or samba.optim over the model's parameters, or several.
+    sizes: the last one of an epoch counts as many samples as it has. Which sizes there are is seen from a DataLoader or a
+    list; of other iterables `batch_sizes` tells. `optimizer` is one of torch or samba.optim over the model's parameters, or
+    several.
 
     Each epoch, or every `validate_every` steps, and behind the last step, the model is tested in eval mode: loss and `metrics`
     (names, or samba.metrics.Metric). `monitor` says by which figure the best is chosen. The training stops behind `patience`

@@ -33,7 +33,7 @@ class Transfers:
                 continue
             if key in IDLE and held is None and not fresh.any():  # torch makes none before it is used
                 continue
-            fresh = parameter.as_held(fresh)
+            fresh = parameter._as_held(fresh)
             state[key] = make_wrapper(SambaTensor, held.copy_(fresh) if inplace and held is not None else fresh, None, None, name)
 
     @of_session

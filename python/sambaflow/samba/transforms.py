@@ -9,9 +9,10 @@ import sys
 import torch
 import torch._functorch.eager_transforms
 import torch._functorch.vmap
-import torch.autograd.functional
 import torch.autograd.forward_ad
+import torch.autograd.functional
 
+from sambaflow import errors
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba import _state
 from sambaflow.samba.patches import replaced
@@ -23,8 +24,8 @@ _TRANSFORMS = {
         "torch.bmm or torch.einsum"
     ),
     "Grad": (
-        "torch.func.grad, vjp and jacrev take apart what only torch.func has called while the model is traced: call it by its name "
-        "in torch.func, or take torch.autograd.grad(outputs, inputs, create_graph=True)"
+        "torch.func.grad, vjp and jacrev take apart what only torch.func has called while the model is traced: call it by its "
+        "name in torch.func, or take torch.autograd.grad(outputs, inputs, create_graph=True)"
     ),
     "Jvp": (
         "dual tensors of torch.autograd.forward_ad that were made before the model was traced: make them in forward, by "
@@ -82,8 +83,8 @@ def _meets(*tensors):
 
 
 def _either(torchs, ours, arguments):
-    """Torch's function where all it meets is known, else ours: `arguments` are those that tell. A function may have tensors of the
-    model beside its arguments, which torch finds when it has wrapped them."""
+    """Torch's function where all it meets is known, else ours: `arguments` are those that tell. A function may have tensors of
+    the model beside its arguments, which torch finds when it has wrapped them."""
 
     def function(*args, **kwargs):
         t = _state.here.tracer
@@ -118,7 +119,16 @@ def _derivatives():
         return tuple(rules.variable(t, x) for x in inputs)
 
     of_vmap, prepare = of.vmap, functional._grad_preprocess
+
+    def linearized(t, *_, **__):
+        raise UnsupportedError(
+            "torch.func.linearize, while the model is traced: it would fix the values that the function reads; torch.func.jvp "
+            f"gives the tangent of each call{t.where(code=True)}"
+        )
+
     yield of, "vmap", looped
+    if hasattr(torch.func, "linearize"):
+        yield torch.func, "linearize", _either(torch.func.linearize, linearized, lambda func, *primals: primals)
     yield functional, "_grad_preprocess", prepared
     yield (
         of,
@@ -159,9 +169,11 @@ def _duals():
             return make(tensor, tangent, level=level)
         level = forward._current_level if level is None else level
         if level < 0:
-            raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+            raise errors.StateError(
+                "make_dual: no level of forward mode exists: enter one by torch.autograd.forward_ad.dual_level()"
+            )
         if tuple(tensor.shape) != tuple(tangent.shape):
-            raise RuntimeError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
+            raise errors.StateError(f"make_dual: a tangent of {tuple(tangent.shape)} for a tensor of {tuple(tensor.shape)}")
         dual = rules.variable(t, tensor)
         t.duals.setdefault(level, []).append((dual, tangent))
         return dual

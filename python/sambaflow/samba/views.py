@@ -11,6 +11,7 @@ which one it was is asked of torch, on a meta tensor, when somebody writes."""
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.sambatensor import SambaTensor, from_value, take_form
@@ -196,7 +197,7 @@ def in_place(t, input, result, inplace, takes_shape=False):
         raise UnsupportedError(f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}{t.where()}")
     value = t.value(result)
     if not torch.can_cast(result.dtype, input.dtype):
-        raise TypeError(
+        raise errors.ArgumentTypeError(
             f"a result of {result.dtype} cannot be written in place into a tensor of {input.dtype}: cast the tensor first"
         )
     if result.dtype != input.dtype:

@@ -186,6 +186,73 @@ static samba_status lower_ctc(samba_compiler *c, const samba_group *group, const
     return SAMBA_OK;
 }
 
+/* ---- matrices ---- */
+
+/* (batch, row, column) strides of a value, which is copied where its batch dims are not one. */
+static samba_status batched(samba_compiler *c, samba_ref ref, samba_phase phase, int64_t batch, samba_operand *operand)
+{
+    const samba_node *node = samba_node_at(c->graph, ref);
+    const samba_access *access = &c->fusion.access[ref];
+    const int64_t rows = node->shape[node->rank - 2], columns = node->shape[node->rank - 1], shape[3] = {batch, rows, columns};
+    int64_t strides[SAMBA_MAX_RANK];
+    bool forward = true;
+    for (int i = 0; i < node->rank; i++)
+        forward = forward && access->strides[i] >= 0;
+    if (forward && samba_shape_view_strides(node->rank, node->shape, access->strides, 3, shape, strides)) {
+        *operand = (samba_operand){.buffer = c->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    } else {
+        SAMBA_TRY(samba_lower_contiguous(c, ref, phase, operand));
+        samba_shape_contiguous_strides(3, shape, strides);
+    }
+    for (int i = 0; i < 3; i++)
+        operand->strides[i] = shape[i] == 1 ? 0 : strides[i];
+    return SAMBA_OK;
+}
+
+static samba_status lower_matrix(samba_compiler *c, const samba_group *group, const samba_node *node,
+                                 samba_matrix_function function)
+{
+    const samba_node *a = samba_node_at(c->graph, node->inputs[0]);
+    const int64_t rows = a->shape[a->rank - 2], batch = samba_sizes_product(node->rank - 2, node->shape);
+    const bool solves = node->arity == 2;
+    samba_matrix_stage matrix = {.function = (int32_t)function,
+                                 .m = function == SAMBA_MATRIX_LU_SOLVE ? rows - 1 : rows,
+                                 .n = a->shape[a->rank - 1],
+                                 .right = solves ? node->shape[node->rank - 1] : 0};
+    if (function == SAMBA_MATRIX_TRIANGULAR) {
+        matrix.upper = node->attrs->triangular.upper != 0;
+        matrix.unit = node->attrs->triangular.unit != 0;
+    }
+    if (function == SAMBA_MATRIX_LU)
+        matrix.singular = node->attrs->lu.singular != 0;
+    if (function == SAMBA_MATRIX_LU_SOLVE)
+        matrix.transposed = node->attrs->lu_solve.transposed != 0;
+    if (function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD)
+        matrix.values = node->attrs->spectrum.values != 0;
+    samba_operand operands[3];
+    const samba_node *sources[3] = {0};
+    int64_t bytes = samba_node_bytes(node);
+    for (int i = 0; i < node->arity; i++) {
+        SAMBA_TRY(batched(c, node->inputs[i], group->phase, batch, &operands[i]));
+        sources[i] = samba_node_at(c->graph, node->inputs[i]);
+        bytes += samba_node_bytes(sources[i]);
+    }
+    SAMBA_TRY(batched(c, group->anchor, group->phase, batch, &operands[node->arity]));
+    samba_stage *stage;
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_MATRIX, &stage));
+    stage->matrix = matrix;
+    stage->operand_count = node->arity + 1;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, stage->operands, stage->operand_count));
+    memcpy(stage->operands, operands, sizeof *operands * (size_t)stage->operand_count);
+    stage->rank = 3;
+    stage->domain[0] = batch;
+    stage->domain[1] = node->shape[node->rank - 2];
+    stage->domain[2] = node->shape[node->rank - 1];
+    stage->bytes = bytes;
+    stage->flops = samba_ops[node->op].flops(node, sources);
+    return SAMBA_OK;
+}
+
 /* ---- gather, scatter ---- */
 
 /* A view as it lies, over its own shape. */
@@ -348,6 +415,14 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_cummin_index:
     case SAMBA_OP_multilabel_margin:
     case SAMBA_OP_multilabel_margin_grad: return samba_lower_line(c, index);
+    case SAMBA_OP_cholesky: return lower_matrix(c, group, node, SAMBA_MATRIX_CHOLESKY);
+    case SAMBA_OP_triangular_solve: return lower_matrix(c, group, node, SAMBA_MATRIX_TRIANGULAR);
+    case SAMBA_OP_lu_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_LU);
+    case SAMBA_OP_lu_solve: return lower_matrix(c, group, node, SAMBA_MATRIX_LU_SOLVE);
+    case SAMBA_OP_qr_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_QR);
+    case SAMBA_OP_eigh_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_EIGH);
+    case SAMBA_OP_svd_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_SVD);
+    case SAMBA_OP_matrix_exp: return lower_matrix(c, group, node, SAMBA_MATRIX_EXP);
     case SAMBA_OP_replica_mean: return lower_exchange(c, group, node);
     default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }

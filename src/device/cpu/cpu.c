@@ -48,6 +48,7 @@ typedef struct cpu_device {
     bool may_fault;         /* some stage may meet bad data */
     bool stale;             /* constant memory has changed since it was packed */
     volatile int32_t fault; /* stage + 1 */
+    int64_t fault_element;  /* of stages of matrices: the first stage and its first matrix (kernel.h) */
 } cpu_device;
 
 /* ---- opening ---- */
@@ -216,6 +217,7 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
     case SAMBA_STAGE_FOURIER: work = (double)stage->flops / machine->share.fourier; break;
     case SAMBA_STAGE_CTC:
     case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
+    case SAMBA_STAGE_MATRIX: work = (double)stage->flops / machine->share.matrix; break;
     case SAMBA_STAGE_GATHER:
     case SAMBA_STAGE_EXCHANGE:
     case SAMBA_STAGE_KIND_COUNT: break;
@@ -276,6 +278,7 @@ static samba_preparing preparation(cpu_device *cpu, int32_t stage, samba_arena *
                              .buffers = cpu->plan->buffers,
                              .arena = arena,
                              .fault = &cpu->fault,
+                             .fault_element = &cpu->fault_element,
                              .stage_index = stage,
                              .far = cpu->far[stage],
                              /* keeps no packs where it runs too seldom for that, or where they are of what is frozen: a step
@@ -354,7 +357,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         cpu->shared[i] = prepare.threads > 1;
         cpu->any_shared |= prepare.threads > 1;
         cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER || plan->stages[i].kind == SAMBA_STAGE_LINE ||
-                          plan->stages[i].kind == SAMBA_STAGE_CTC;
+                          plan->stages[i].kind == SAMBA_STAGE_CTC || plan->stages[i].kind == SAMBA_STAGE_MATRIX;
         SAMBA_TRY(scratch_of(cpu, i, prepare.threads, &needed));
         if (needed > *scratch)
             *scratch = needed;
@@ -755,6 +758,7 @@ static samba_status cpu_run(samba_device *device, const samba_device_run *run)
     bool shared_in = together && bytes_of(run->in, run->in_count) >= cpu->machine.share.copy;
     bool shared_out = together && bytes_of(run->out, run->out_count) >= cpu->machine.share.copy;
     cpu->fault = 0;
+    cpu->fault_element = 0;
     if (!shared_in) /* copies in are of inputs, which are never constant */
         copy_in(cpu, run, 0, 1);
     if (cpu->stale)
@@ -773,6 +777,8 @@ static samba_status cpu_wait(samba_device *device)
     const cpu_device *cpu = (const cpu_device *)device;
     if (cpu->fault == 0)
         return SAMBA_OK;
+    if (cpu->fault_element != 0)
+        return samba_matrix_fail(cpu->context, cpu->plan->stages, cpu->fault_element);
     int32_t stage = cpu->fault - 1;
     return samba_fail(cpu->context, SAMBA_ERROR_ARGUMENT,
                       "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place, up to OPT, "

@@ -162,12 +162,27 @@ typedef struct samba_preparing { /* what preparing needs to know */
     const samba_buffer *buffers;
     samba_arena *arena;      /* prepared state lives here */
     volatile int32_t *fault; /* set to stage_index + 1 by a stage that met bad data */
+    int64_t *fault_element;  /* samba_fault_raise */
     int32_t stage_index;
     bool far;             /* what the stage touches is in no cache */
     const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
     const char *road;     /* of a contraction: the one to take, UNSUPPORTED where it does not lead there; NULL: the cheapest */
     bool compared;        /* samba_prepared.shape is wanted */
 } samba_preparing;
+
+/* Of stages of matrices: the least of `stage << 40 | element`, plus one, over all that have no result, whichever thread came
+ * first; 0: none has. */
+static inline void samba_fault_raise(volatile int32_t *fault, int64_t *fault_element, int32_t stage, int64_t element)
+{
+    const int64_t last = ((int64_t)1 << 40) - 2, at = ((int64_t)(stage - 1) << 40 | (element < last ? element : last)) + 1;
+    int64_t least = __atomic_load_n(fault_element, __ATOMIC_RELAXED);
+    while ((least == 0 || at < least) &&
+           !__atomic_compare_exchange_n(fault_element, &least, at, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    *fault = stage;
+}
+/* What is wrong with that matrix, as the message. matrix/matrix.c */
+samba_status samba_matrix_fail(samba_context *context, const samba_stage *stages, int64_t fault_element);
 
 /* An operand's first element. */
 static inline char *samba_operand_memory(const samba_preparing *prepare, const samba_operand *operand)
@@ -213,7 +228,7 @@ typedef struct samba_prepared {
 } samba_prepared;
 
 /* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c, line/ctc.c,
- * fourier/fourier.c, product/stored.c.
+ * fourier/fourier.c, product/stored.c, matrix/matrix.c.
  * The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
@@ -225,6 +240,7 @@ samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stag
 samba_status samba_prepare_fourier(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_ctc(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 /* ---- tile programs as a part of other stages (device/cpu/tile/tile.c) ---- */
 typedef struct samba_tile_program samba_tile_program; /* a stage's program with pointers resolved */

@@ -21,6 +21,7 @@ samba_status samba_prepare_stage(const samba_preparing *prepare, const samba_sta
     case SAMBA_STAGE_FOURIER: return samba_prepare_fourier(prepare, stage, prepared);
     case SAMBA_STAGE_CTC: return samba_prepare_ctc(prepare, stage, prepared);
     case SAMBA_STAGE_LINEAR: return samba_prepare_linear(prepare, stage, prepared);
+    case SAMBA_STAGE_MATRIX: return samba_prepare_matrix(prepare, stage, prepared);
     case SAMBA_STAGE_EXCHANGE: *prepared = (samba_prepared){.run = leave}; return SAMBA_OK;
     case SAMBA_STAGE_KIND_COUNT: break;
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a file of tensors: the first says the kind, .npy, .npz, .safetensors, IDX, packed IDX, or a folder of safetensors with
- * their index, whose length is the next two bytes. */
+ * Bytes as a file of tensors: the first says the kind, .npy, .npz, .safetensors, IDX, packed IDX, a folder of safetensors with
+ * their index, whose length is the next two bytes, CSV or JSON lines. */
 #include "files.h"
 #include "data/data.h"
+#include <sambaflow/source.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KINDS = 6, SHARDS = 5 };
-static const char *const names[KINDS] = {"x.npy",        "x.npz",           "x.safetensors",
-                                         "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json"};
+enum { KINDS = 8, SHARDS = 5, TEXTS = 6 };
+static const char *const names[KINDS] = {
+    "x.npy", "x.npz", "x.safetensors", "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json", "x.csv", "x.jsonl"};
+
+/* A field of one column and one of any two that begin with v. */
+static samba_status read_columns(samba_context *context, const char *path, samba_tensor_list *list)
+{
+    const samba_column columns[] = {{.field = {"n", SAMBA_INT64, 0, {0}}},
+                                    {.field = {"v", SAMBA_FLOAT32, 1, {2}}, .from = "v*", .scale = 0.5}};
+    samba_file_options options = samba_file_defaults();
+    options.columns = columns;
+    options.column_count = 2;
+    options.fill_missing = true;
+    return samba_columns_read(context, path, &options, list);
+}
 
 static void write_file(const char *folder, const char *name, const uint8_t *data, size_t size, char path[512])
 {
@@ -45,8 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         write_file(folder, names[kind], data + 1, size - 1, path);
     }
-    samba_status status =
-        kind == SHARDS ? samba_weights_read(context, folder, &list) : samba_tensors_read(context, path, "x", &list);
+    samba_status status = kind == SHARDS  ? samba_weights_read(context, folder, &list)
+                          : kind >= TEXTS ? read_columns(context, path, &list)
+                                          : samba_tensors_read(context, path, "x", &list);
     volatile uint8_t sum = 0;
     for (int i = 0; status == SAMBA_OK && i < list.count; i++) { /* what was read is there */
         const uint8_t *bytes = samba_tensor_data(list.tensors[i]);
@@ -103,6 +117,12 @@ void samba_fuzz_seeds(const char *folder)
         add_seed(folder, 2, made);
     write_file(folder, "made", idx, sizeof idx, made);
     add_seed(folder, 3, made);
+    static const char csv[] = "v1,n,v2\n1.5,2,\"3\"\n,7,-1e3\n\"4\",5,nan\n";
+    static const char lines[] = "{\"n\": 1, \"v*\": [2, 3.5]}\n\n{\"v*\": [null, 1e3], \"n\": null}\n";
+    write_file(folder, "made", (const uint8_t *)csv, sizeof csv - 1, made);
+    add_seed(folder, TEXTS, made);
+    write_file(folder, "made", (const uint8_t *)lines, sizeof lines - 1, made);
+    add_seed(folder, TEXTS + 1, made);
     uint8_t shards[1024] = {SHARDS, (uint8_t)(sizeof json - 1), 0};
     memcpy(shards + 3, json, sizeof json - 1);
     snprintf(made, sizeof made, "%s/%s", folder, names[2]);

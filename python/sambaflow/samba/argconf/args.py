@@ -18,6 +18,8 @@ ValidationError.
 
 from typing import Annotated, Any, Literal, Optional
 
+from sambaflow import errors
+
 try:
     from pydantic import BaseModel, ConfigDict, Field, model_validator
 except ImportError as error:
@@ -45,7 +47,9 @@ class CommonArgs(_Strict):
     @model_validator(mode="after")
     def _microbatches(self) -> "CommonArgs":
         if self.microbatch_size is not None and self.batch_size % self.microbatch_size:
-            raise ValueError(f"the microbatch size {self.microbatch_size} does not divide the batch size {self.batch_size}")
+            raise errors.ArgumentError(
+                f"the microbatch size {self.microbatch_size} does not divide the batch size {self.batch_size}"
+            )
         return self
 
 

@@ -18,6 +18,7 @@ from sambaflow.samba.rules import (
     fourier,
     gradients,
     indexing,
+    linalg,
     losses,
     nn,
     norms,

@@ -8,6 +8,7 @@ Rules call torch's functions on traced real tensors, so that views, writes, dtyp
 import torch
 import torch.nn.functional as F
 
+from sambaflow import errors
 from sambaflow.samba.pairs import complex_of, is_complex, pair_of, real_dtype
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.trace import complex_rule, rule
@@ -74,14 +75,14 @@ def view_as_real(t, input):
 @rule(torch.view_as_complex, aten.view_as_complex)
 def view_as_complex(t, input):
     if input.dim() == 0 or input.shape[-1] != 2:
-        raise ValueError(f"expected a tensor whose last dim has size 2, given {tuple(input.shape)}")
+        raise errors.ArgumentError(f"expected a tensor whose last dim has size 2, given {tuple(input.shape)}")
     return complex_of(t, input)
 
 
 @rule(torch.complex, aten.complex)
 def complex_(t, real, imag):
     if real.dtype != imag.dtype:
-        raise TypeError(f"real and imaginary part are of one dtype, given {real.dtype} and {imag.dtype}")
+        raise errors.ArgumentTypeError(f"real and imaginary part are of one dtype, given {real.dtype} and {imag.dtype}")
     return joined(t, real, imag)
 
 
@@ -455,9 +456,7 @@ def square(t, input):
 def pow_(t, input, exponent):
     whole = isinstance(exponent, (int, float)) and float(exponent).is_integer() and 1 <= exponent <= 16
     if not whole:
-        unsupported(
-            t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp and log"
-        )
+        unsupported(t, f"a power of a complex tensor by {exponent!r:.60}: only whole numbers of 1 to 16; use torch.exp and log")
     result = input
     for _ in range(int(exponent) - 1):
         result = mul(t, result, input)

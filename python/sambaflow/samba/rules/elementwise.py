@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions, casts, booleans."""
 
+import math
+
 import torch
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import NONE, binary, cast, floating, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
@@ -70,7 +73,7 @@ _ROUNDED = {None: lib.samba_div, "floor": lib.samba_floor_divide, "trunc": lib.s
 @rule(torch.div, torch.true_divide, torch.divide, T.div, T.divide, T.true_divide, T.__truediv__, T.__div__, aten.div)
 def div(t, input, other, *, rounding_mode=None):
     if rounding_mode not in _ROUNDED:
-        raise ValueError(f"rounding_mode must be None, 'floor' or 'trunc', given {rounding_mode!r}")
+        raise errors.ArgumentError(f"rounding_mode must be None, 'floor' or 'trunc', given {rounding_mode!r}")
     return t.wrap(_ROUNDED[rounding_mode](t.operand(input), t.operand(other)))
 
 
@@ -221,6 +224,33 @@ def detach(t, input):
         return unseen(t, base, value)
 
     return view(t, input, lib.samba_detach, put, lambda x: x)
+
+
+# ---- gamma and its like ----
+
+unary(lib.samba_lgamma, torch.lgamma, T.lgamma, aten.lgamma, torch.special.gammaln)
+unary(lib.samba_digamma, torch.digamma, T.digamma, aten.digamma, torch.special.digamma, torch.special.psi)
+
+
+@rule(torch.polygamma, torch.special.polygamma, aten.polygamma)
+def polygamma(t, n, input):
+    if n not in (0, 1):
+        unsupported(t, f"torch.polygamma is traced for n of 0 and 1, digamma and trigamma, given {n}")
+    return t.wrap(lib.samba_polygamma(t.value(input), n))
+
+
+@rule(T.polygamma)
+def polygamma_method(t, input, n):
+    return polygamma(t, n, input)
+
+
+@rule(torch.mvlgamma, T.mvlgamma, aten.mvlgamma, torch.special.multigammaln)
+def mvlgamma(t, input, p):
+    if p < 1:
+        raise errors.StateError(f"mvlgamma: p is 1 or more, given {p}")
+    x = input if floating(input) else input.float()
+    rest = p * (p - 1) / 4 * math.log(math.pi)
+    return torch.lgamma(x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype) / 2).sum(-1) + rest
 
 
 # ---- in place ----

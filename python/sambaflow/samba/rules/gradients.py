@@ -6,6 +6,7 @@ torch's."""
 
 import torch
 
+from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.sambatensor import SambaTensor
@@ -60,7 +61,7 @@ def requires_grad(t, input):
 def _require(t, input, wanted):
     """Sets the flag of a traced tensor as far as that means something; of others it is what it is."""
     if wanted and not input.dtype.is_floating_point:
-        raise TypeError(f"only tensors of floating point can require gradients, given {input.dtype}")
+        raise errors.ArgumentTypeError(f"only tensors of floating point can require gradients, given {input.dtype}")
     if wanted == requires_grad(t, input):
         return
     if not wanted or not _is_traced(input):
@@ -127,6 +128,6 @@ def retain_grad(input):
 @_refuse(T.backward, torch.autograd.backward)
 def backward(*_):
     return (
-        "backward while the model is traced: the device computes the gradients of a loss that forward returns, and keeps no .grad "
-        "of what is traced: torch.autograd.grad(outputs, inputs, create_graph=True) gives gradients as tensors of the model"
+        "backward while the model is traced: the device computes the gradients of a loss that forward returns, and keeps no "
+        ".grad of what is traced: torch.autograd.grad(outputs, inputs, create_graph=True) gives gradients as tensors of the model"
     )

@@ -120,21 +120,3 @@ _truth(lib.samba_all, torch.all, T.all, aten.all)
 @rule(torch.count_nonzero, T.count_nonzero, aten.count_nonzero)
 def count_nonzero(t, input, dim=None):
     return t.wrap(lib.samba_count_nonzero(t.value(input), *dims_of(dim)))
-
-
-@rule(torch.histc, T.histc, aten.histc)
-def histc(t, input, bins=100, min=0, max=0):
-    """Counts of elements in bins of one width between bounds, which must be given: else they are values."""
-    if not min < max:
-        if min == max:
-            t.refuse_values("histc between the least and the greatest element")
-        raise ValueError(f"max must be larger than min, given {min} and {max}")
-    if not input.dtype.is_floating_point:
-        raise TypeError(f"expected floating-point elements, as torch's on a CPU, given {input.dtype}")
-    x = input.reshape(-1, 1)
-    bin_of = ((x - min) / (max - min) * bins).floor().clamp(max=bins - 1)
-    inside = (x >= min) & (x <= max)
-    counts = ((bin_of == torch.arange(bins)) & inside).sum(0)
-    return counts.to(input.dtype)
-
-histc.asks_values = True  # outside tracing it is torch's

@@ -22,7 +22,7 @@ import difflib
 import re
 import sys
 
-from sambaflow import launch
+from sambaflow import errors, launch
 from sambaflow.errors import NoEffectWarning
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES
@@ -228,16 +228,16 @@ def parse_yaml_to_args(path, argv=None, **parser_fns):
         options = yaml.safe_load(file)
     argv = list(argv or ())
     if not isinstance(options, dict):
-        raise ValueError(f"{path}: expected lines of `name: value`")
+        raise errors.ArgumentError(f"{path}: expected lines of `name: value`")
     command = options.pop("command", None)
     if argv and argv[0] in COMMANDS:
         command = argv.pop(0)
     if command is None:
-        raise ValueError(f"{path}: expected a `command`, one of {', '.join(COMMANDS)}")
+        raise errors.ArgumentError(f"{path}: expected a `command`, one of {', '.join(COMMANDS)}")
     words = [str(command)]
     for name, value in options.items():
         if isinstance(value, dict):
-            raise ValueError(f"{path}: {name} is a mapping; an option has a value or a list of values")
+            raise errors.ArgumentError(f"{path}: {name} is a mapping; an option has a value or a list of values")
         if value is not None and value is not False:
             words.append("--" + str(name).replace("_", "-"))
             words += [] if value is True else [str(x) for x in (value if isinstance(value, list) else [value])]

@@ -55,7 +55,7 @@ def load_sharded_checkpoint(model, folder, strict=True, prefer_safe=True):
     Raises:
         FileError: no index, or a file that it names is not there.
         FormatError: the index, or a file, is not what it should be.
-        NameError_: `strict`, and names differ.
+        UnknownNameError: `strict`, and names differ.
         ShapeError: a tensor has another shape than the model's.
     """
     call = "load_sharded_checkpoint"
@@ -70,7 +70,7 @@ def load_sharded_checkpoint(model, folder, strict=True, prefer_safe=True):
     if strict and (missing or unexpected):
         lacks = [f"lacks {', '.join(missing):.300}, which the model has"] if missing else []
         more = [f"has {', '.join(unexpected):.300}, which the model has not"] if unexpected else []
-        raise errors.NameError_(f"{call}: {folder} {' and '.join(lacks + more)}: give it another model, or strict=False")
+        raise errors.UnknownNameError(f"{call}: {folder} {' and '.join(lacks + more)}: give it another model, or strict=False")
     for file in dict.fromkeys(places.values()):
         path = os.path.join(folder, file)
         found = _read(call, path)

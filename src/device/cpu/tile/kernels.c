@@ -7,6 +7,7 @@
 #include "device/cpu/isa/unrolled.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/vector_activation.h"
+#include "device/cpu/isa/vector_gamma.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/tile/parts.h"
 #include <float.h>
@@ -240,6 +241,12 @@ BY_DOUBLE(atan)
 BY_DOUBLE(asinh)
 BY_DOUBLE(acosh)
 BY_DOUBLE(erfc)
+CALLED1(lgamma, f32, float, float, vector_lgamma((double)x))
+CALLED1(lgamma, f64, double, double, vector_lgamma(x))
+CALLED1(digamma, f32, float, float, vector_digamma((double)x))
+CALLED1(digamma, f64, double, double, vector_digamma(x))
+CALLED1(trigamma, f32, float, float, vector_trigamma((double)x))
+CALLED1(trigamma, f64, double, double, vector_trigamma(x))
 BINARY(atan2, f32, float, float, vector_atan2(x, y))
 CALLED2(atan2, f64, double, double, atan2(x, y))
 BINARY(hypot, f32, float, float, vector_hypot(x, y))
@@ -424,6 +431,9 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(acosh),
             FLOATS(atanh),
             FLOATS(erfc),
+            FLOATS(lgamma),
+            FLOATS(digamma),
+            FLOATS(trigamma),
             FLOATS(atan2),
             FLOATS(hypot),
             FLOATS(copysign),

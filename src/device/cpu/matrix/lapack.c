@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding LAPACK's plugin. The plugin and the lock before it are the only state, since a library that is loaded is the
+ * process's. */
+#include "device/cpu/matrix/matrix.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static const samba_lapack_interface *plugin;
+
+static samba_status load(samba_context *context)
+{
+    char reason[512];
+    void *library = samba_plugin_open("lapack", false, reason, sizeof reason);
+    if (!library)
+        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
+                          "linear algebra needs libsambaflow-lapack.so, which cannot be loaded (%.300s): build with "
+                          "-Dlapack=enabled and Debian's liblapacke-dev, or name its folder in SAMBAFLOW_PLUGINS",
+                          reason);
+    samba_lapack_plugin_fn *ask;
+    *(void **)&ask = dlsym(library, SAMBA_LAPACK_SYMBOL);
+    const samba_lapack_interface *interface = ask ? ask() : NULL;
+    if (!interface || interface->version != SAMBA_LAPACK_VERSION || interface->struct_size != sizeof *interface)
+        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
+                          "libsambaflow-lapack.so is of another version of sambaflow (its interface is %d, expected %d): install "
+                          "the one that came with this library",
+                          interface ? interface->version : 0, SAMBA_LAPACK_VERSION);
+    plugin = interface;
+    return SAMBA_OK;
+}
+
+samba_status samba_lapack_find(samba_context *context, const samba_lapack_interface **lapack)
+{
+    pthread_mutex_lock(&loading);
+    samba_status status = plugin ? SAMBA_OK : load(context);
+    *lapack = plugin;
+    pthread_mutex_unlock(&loading);
+    return status;
+}

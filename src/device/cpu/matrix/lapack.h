@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LAPACK as a plugin gives it (lapack/plugin.c), which alone knows its header: the library starts without it. The plugin is asked
+ * for one symbol, samba_lapack_plugin, whose version and size must be those of this header.
+ *
+ * Matrices lie by columns, without gaps, in memory of the caller. Functions keep no state and may be called by several threads;
+ * each call runs in the thread that calls. */
+#ifndef SAMBA_LAPACK_H
+#define SAMBA_LAPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAMBA_LAPACK_VERSION 1
+#define SAMBA_LAPACK_SYMBOL "samba_lapack_plugin"
+#define SAMBA_LAPACK_LARGEST 16384 /* of m and n: sizes of work beyond overflow LAPACK's integers */
+
+typedef enum samba_lapack_part {
+    SAMBA_LAPACK_A,      /* a, overwritten: by L, by L and U, by the vectors of EIGH, by R of QR */
+    SAMBA_LAPACK_B,      /* right sides, overwritten by the results; Q (m, k); U (m, k) */
+    SAMBA_LAPACK_C,      /* V transposed (k, n) */
+    SAMBA_LAPACK_VALUES, /* of EIGH, ascending, and of SVD, descending */
+    SAMBA_LAPACK_PIVOTS, /* int32, n: row i was exchanged with row pivots[i] >= i, counted from 0; else LAPACK's integers */
+    SAMBA_LAPACK_WORK,
+    SAMBA_LAPACK_PARTS
+} samba_lapack_part;
+typedef struct samba_lapack_task {
+    int function;                 /* samba_matrix_function of plan/stage.h but EXP */
+    bool wide;                    /* float64, else float32 */
+    bool upper, unit, transposed; /* as samba_matrix_stage has them */
+    bool values;
+    int m, n, right;
+    int work, integers; /* elements of LAPACK's own work, which `room` sets */
+} samba_lapack_task;
+
+typedef struct samba_lapack_interface {
+    int version;
+    size_t struct_size;
+    /* Bytes of each part; 0: it has none. False: sizes that this LAPACK does not take. */
+    bool (*room)(samba_lapack_task *task, int64_t bytes[SAMBA_LAPACK_PARTS]);
+    /* 0; or above 0: there is no result, since a is not positive definite, is singular, or the iteration does not end. LU then
+     * has a result all the same. All sizes are 1 or more. */
+    int (*run)(const samba_lapack_task *task, void *const parts[SAMBA_LAPACK_PARTS]);
+    /* c = a b of n x n matrices */
+    void (*multiply)(bool wide, int n, const void *a, const void *b, void *c);
+} samba_lapack_interface;
+
+typedef const samba_lapack_interface *samba_lapack_plugin_fn(void);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A matrix stage: LAPACK's functions, and the exponential, of each matrix of a batch. Threads are dealt matrices, each of which
+ * one thread computes alone: a result has the same bits whatever the threads.
+ *
+ * A matrix is copied by columns into the thread's scratch, computed there, and its parts are copied into the result. LAPACK never
+ * sees memory of the device, NaN where it would not end, or exchanged rows beyond the matrix. All scratch is known when the stage
+ * is prepared, since LAPACK says then what it works in.
+ *
+ * Vectors of EIGH and SVD are unique up to their signs. Here the first element of a vector that is more than a third of its
+ * greatest, of SVD in U, is positive, whichever LAPACK there is. */
+#include "device/cpu/matrix/matrix.h"
+#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct operand { /* strides in elements */
+    char *memory;
+    int64_t batch, row, column;
+} operand;
+typedef struct matrix_state {
+    samba_matrix_stage stage;
+    samba_lapack_task task;
+    const samba_lapack_interface *lapack;
+    operand operands[3];
+    int operand_count;
+    int64_t sizes[3][2], batch;
+    int64_t begin[SAMBA_LAPACK_PARTS]; /* of each part in a thread's scratch */
+    int64_t scratch;                   /* bytes of that */
+    double each;                       /* ns of a matrix, about */
+    volatile int32_t *fault;
+    int64_t *fault_element;
+    int32_t fault_value;
+} matrix_state;
+
+#define REAL float
+#define NAME(x) f32_##x
+#define EXPONENTIAL samba_matrix_exp_f32
+#include "device/cpu/matrix/matrix_body.h"
+#undef REAL
+#undef NAME
+#undef EXPONENTIAL
+#define REAL double
+#define NAME(x) f64_##x
+#define EXPONENTIAL samba_matrix_exp_f64
+#include "device/cpu/matrix/matrix_body.h"
+
+static const char *fault_of(const samba_matrix_stage *matrix)
+{
+    switch ((samba_matrix_function)matrix->function) {
+    case SAMBA_MATRIX_CHOLESKY: return "is not positive definite";
+    case SAMBA_MATRIX_LU: return "is singular";
+    case SAMBA_MATRIX_LU_SOLVE: return "was not made by lu_factors: its last row names no rows to exchange";
+    default: return "has NaN or infinite elements, or the iteration for it does not end";
+    }
+}
+
+samba_status samba_matrix_fail(samba_context *context, const samba_stage *stages, int64_t fault_element)
+{
+    const int64_t at = fault_element - 1, element = at & (((int64_t)1 << 40) - 1);
+    const samba_stage *stage = &stages[at >> 40];
+    return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                      "stage %d \"%.128s\": matrix %lld of its batch %s; the run went on with NaN in the place of its result, up "
+                      "to OPT, which did not run: check the inputs that the matrix is computed from, and begin the step anew",
+                      (int)(at >> 40), stage->name, (long long)element, fault_of(&stage->matrix));
+}
+
+static void run_matrix(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const matrix_state *s = state;
+    (void)phase;
+    scratch += s->scratch * thread;
+    for (int64_t i = s->batch * thread / threads; i < s->batch * (thread + 1) / threads; i++) {
+        if ((s->task.wide ? f64_one : f32_one)(s, i, scratch))
+            continue;
+        (s->task.wide ? f64_spoil : f32_spoil)(s, i);
+        samba_fault_raise(s->fault, s->fault_element, s->fault_value, i);
+    }
+}
+
+static int64_t matrix_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)phase, (void)threads;
+    *free = false;
+    return ((const matrix_state *)state)->batch;
+}
+
+static double matrix_work(const void *state, int phase, int threads, int64_t unit)
+{
+    (void)phase, (void)threads, (void)unit;
+    return ((const matrix_state *)state)->each;
+}
+
+static const samba_dealing matrix_dealing = {matrix_units, matrix_work, NULL, NULL};
+
+/* Where each part begins in a thread's scratch. */
+static samba_status place_parts(const samba_preparing *prepare, const samba_stage *stage, matrix_state *s)
+{
+    const int64_t n = s->stage.n;
+    int64_t of[SAMBA_LAPACK_PARTS] = {0};
+    const bool large = s->stage.m > SAMBA_LAPACK_LARGEST || n > SAMBA_LAPACK_LARGEST || s->stage.right > INT32_MAX / 2;
+    s->task = (samba_lapack_task){.function = s->stage.function,
+                                  .wide = stage->operands[0].dtype == SAMBA_FLOAT64,
+                                  .upper = s->stage.upper != 0,
+                                  .unit = s->stage.unit != 0,
+                                  .transposed = s->stage.transposed != 0,
+                                  .values = s->stage.values != 0,
+                                  .m = large ? 0 : (int)s->stage.m,
+                                  .n = large ? 0 : (int)n,
+                                  .right = large ? 0 : (int)s->stage.right};
+    if (large || !s->lapack->room(&s->task, of))
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %s has matrices of %lld x %lld and %lld right sides; linear algebra takes up to %d rows and "
+                          "columns",
+                          stage->name, (long long)s->stage.m, (long long)n, (long long)s->stage.right, SAMBA_LAPACK_LARGEST);
+    if (s->stage.function == SAMBA_MATRIX_EXP)
+        of[SAMBA_LAPACK_B] = SAMBA_EXP_ROOM * of[SAMBA_LAPACK_A];
+    for (int i = 0; i < SAMBA_LAPACK_PARTS; i++) {
+        s->begin[i] = s->scratch;
+        s->scratch += (of[i] + 63) / 64 * 64;
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    matrix_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
+    if (!s)
+        return SAMBA_ERROR_MEMORY;
+    *s = (matrix_state){.stage = stage->matrix,
+                        .batch = stage->domain[0],
+                        .operand_count = stage->operand_count,
+                        .fault = prepare->fault,
+                        .fault_element = prepare->fault_element,
+                        .fault_value = prepare->stage_index + 1};
+    samba_matrix_sizes(&stage->matrix, s->sizes);
+    if (s->batch == 0 || stage->domain[1] == 0 || stage->domain[2] == 0)
+        s->batch = 0; /* nothing to write */
+    for (int i = 0; i < stage->operand_count; i++) {
+        const samba_operand *from = &stage->operands[i];
+        s->operands[i] = (operand){samba_operand_memory(prepare, from), from->strides[0], from->strides[1], from->strides[2]};
+    }
+    SAMBA_TRY(samba_lapack_find(prepare->context, &s->lapack));
+    if (s->batch > 0)
+        SAMBA_TRY(place_parts(prepare, stage, s));
+    s->each = s->batch > 0 ? (double)stage->flops / (double)s->batch / prepare->machine->share.matrix * 1e9 : 0;
+    *prepared =
+        (samba_prepared){.run = run_matrix, .state = s, .phases = 1, .thread_scratch = s->scratch, .dealing = &matrix_dealing};
+    return SAMBA_OK;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * matrix.c's functions of one float type, REAL: one matrix in and out. NAME(x): a function's name, EXPONENTIAL: that of exp.c. */
+/* rows x columns from an operand, by columns; true: all are finite */
+static bool NAME(load)(const operand *from, int64_t element, int64_t rows, int64_t columns, REAL *to)
+{
+    const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
+    bool finite = true;
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            to[j * rows + i] = source[i * from->row + j * from->column];
+            finite = finite && isfinite(to[j * rows + i]);
+        }
+    return finite;
+}
+
+/* Element (i, j) of the part, which lies with these strides, to (row + i, j) of the result. */
+static void NAME(store)(const operand *to, int64_t element, int64_t row, int64_t rows, int64_t columns, const REAL *part,
+                        int64_t part_row, int64_t part_column)
+{
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch + row * to->row;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            result[i * to->row + j * to->column] = part[i * part_row + j * part_column];
+}
+
+static void NAME(spoil)(const matrix_state *s, int64_t element)
+{
+    const REAL none = (REAL)NAN;
+    const int last = s->operand_count - 1;
+    NAME(store)(&s->operands[last], element, 0, s->sizes[last][0], s->sizes[last][1], &none, 0, 0);
+}
+
+/* L lies in the lower triangle; what lies above becomes 0. False: LAPACK let NaN pass. */
+static bool NAME(lower)(int64_t n, REAL *a)
+{
+    bool numbers = true;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < j; i++)
+            a[j * n + i] = 0;
+        numbers = numbers && !isnan(a[j * n + j]);
+    }
+    return numbers;
+}
+
+static void NAME(upper)(int64_t m, int64_t n, REAL *a)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = j + 1; i < m; i++)
+            a[j * m + i] = 0;
+}
+
+/* The sign of each column of u, (rows, columns), and with it of the rows of v, (columns, others) or NULL. */
+static void NAME(turn)(int64_t rows, int64_t columns, REAL *u, REAL *v, int64_t others)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        REAL *column = u + j * rows, greatest = 0;
+        int64_t at = 0;
+        for (int64_t i = 0; i < rows; i++)
+            greatest = (REAL)fabs(column[i]) > greatest ? (REAL)fabs(column[i]) : greatest;
+        while (at < rows && (REAL)fabs(column[at]) <= greatest * (REAL)0.37)
+            at++;
+        if (at == rows || column[at] >= 0)
+            continue;
+        for (int64_t i = 0; i < rows; i++)
+            column[i] = -column[i];
+        for (int64_t i = 0; v && i < others; i++)
+            v[i * columns + j] = -v[i * columns + j];
+    }
+}
+
+/* The rows that were exchanged, which stand in the last row as numbers; false: they are none of this matrix. */
+static bool NAME(pivots)(const operand *from, int64_t element, int64_t n, int32_t *pivots)
+{
+    const REAL *row = (const REAL *)(const void *)from->memory + element * from->batch + n * from->row;
+    for (int64_t i = 0; i < n; i++) {
+        const double at = (double)row[i * from->column];
+        if (!(at >= (double)i && at < (double)n) || at != trunc(at))
+            return false;
+        pivots[i] = (int32_t)at;
+    }
+    return true;
+}
+
+/* One matrix; false: it has no result. */
+static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
+{
+    void *parts[SAMBA_LAPACK_PARTS];
+    for (int i = 0; i < SAMBA_LAPACK_PARTS; i++)
+        parts[i] = scratch + s->begin[i];
+    REAL *a = parts[SAMBA_LAPACK_A], *b = parts[SAMBA_LAPACK_B], *c = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES];
+    int32_t *pivots = parts[SAMBA_LAPACK_PIVOTS];
+    const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n, right = s->stage.right;
+    const operand *to = &s->operands[s->operand_count - 1];
+    const samba_matrix_function function = (samba_matrix_function)s->stage.function;
+    const bool finite = NAME(load)(&s->operands[0], element, m, n, a),
+               spectrum = function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD;
+    if (spectrum && !finite)
+        return false;
+    if (s->operand_count == 3)
+        NAME(load)(&s->operands[1], element, n, right, b);
+    if (function == SAMBA_MATRIX_LU_SOLVE && !NAME(pivots)(&s->operands[0], element, n, pivots))
+        return false;
+    if (function == SAMBA_MATRIX_EXP) {
+        EXPONENTIAL(s->lapack, (int)n, a, a, b);
+        NAME(store)(to, element, 0, n, n, a, 1, n);
+        return true;
+    }
+    const int status = s->lapack->run(&s->task, parts);
+    if (status != 0 && !(function == SAMBA_MATRIX_LU && s->stage.singular))
+        return false;
+    switch (function) {
+    case SAMBA_MATRIX_CHOLESKY:
+        if (!NAME(lower)(n, a))
+            return false;
+        NAME(store)(to, element, 0, n, n, a, 1, n);
+        break;
+    case SAMBA_MATRIX_TRIANGULAR:
+    case SAMBA_MATRIX_LU_SOLVE: NAME(store)(to, element, 0, n, right, b, 1, n); break;
+    case SAMBA_MATRIX_LU:
+        NAME(store)(to, element, 0, n, n, a, 1, n);
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (REAL)pivots[i];
+        NAME(store)(to, element, n, 1, n, a, 0, 1);
+        break;
+    case SAMBA_MATRIX_QR:
+        NAME(upper)(m, n, a);
+        NAME(store)(to, element, 0, m, k, b, 1, m);
+        NAME(store)(to, element, m, n, k, a, m, 1);
+        break;
+    case SAMBA_MATRIX_EIGH:
+        NAME(store)(to, element, 0, 1, n, values, 0, 1);
+        if (!s->stage.values) {
+            NAME(turn)(n, n, a, NULL, 0);
+            NAME(store)(to, element, 1, n, n, a, 1, n);
+        }
+        break;
+    case SAMBA_MATRIX_SVD:
+        NAME(store)(to, element, s->stage.values ? 0 : m, 1, k, values, 0, 1);
+        if (!s->stage.values) {
+            NAME(turn)(m, k, b, c, n);
+            NAME(store)(to, element, 0, m, k, b, 1, m);
+            NAME(store)(to, element, m + 1, n, k, c, k, 1);
+        }
+        break;
+    case SAMBA_MATRIX_EXP:
+    case SAMBA_MATRIX_FUNCTION_COUNT: break;
+    }
+    return true;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linear algebra: LAPACK's kernels against the reference's own algorithms, of odd sizes, of 0 and 1, of views; the same bits by
+ * one thread and by two, and again; what fails and how it says so; a library without the plugin. Values and gradients against
+ * PyTorch's: tests/operators/linalg.py. */
+#include "training.h"
+#include <sambaflow/elementwise.h>
+#include <sambaflow/linalg.h>
+#include <sambaflow/shape.h>
+
+typedef struct matrix_case {
+    const char *name;
+    samba_value (*traced)(samba_value a); /* of (..., n, n), well apart from what has no result */
+} matrix_case;
+
+static samba_value of_cholesky(samba_value a) { return samba_cholesky(a, false); }
+static samba_value of_inv(samba_value a) { return samba_inv(a); }
+static samba_value of_det(samba_value a) { return samba_det(a); }
+static samba_value of_solve(samba_value a) { return samba_solve(a, samba_transpose(a, -1, -2), true); }
+static samba_value of_triangle(samba_value a) { return samba_solve_triangular(a, a, true, false, false); }
+static samba_value of_exp(samba_value a) { return samba_matrix_exp(samba_mul_scalar(a, 0.2)); }
+static samba_value of_pinv(samba_value a) { return samba_pinv(a, 0, -1); }
+static samba_value of_eigvalsh(samba_value a) { return samba_eigvalsh(a, false); }
+static samba_value of_svdvals(samba_value a) { return samba_svdvals(a); }
+static samba_value of_qr(samba_value a)
+{
+    samba_value r, q = samba_qr(samba_narrow(a, -1, 0, samba_value_size(a, -1) / 2), &r);
+    return samba_concat(2, (samba_value[]){q, r}, -2);
+}
+static samba_value of_eigh(samba_value a)
+{
+    samba_value vectors, values = samba_eigh(a, true, &vectors);
+    return samba_add(vectors, samba_unsqueeze(values, -2));
+}
+static samba_value of_svd(samba_value a)
+{
+    samba_value s, vh, u = samba_svd(a, &s, &vh);
+    return samba_add(samba_add(u, vh), samba_unsqueeze(s, -2));
+}
+
+static const matrix_case cases[] = {
+    {"cholesky", of_cholesky}, {"inv", of_inv},        {"det", of_det},   {"solve", of_solve},
+    {"triangle", of_triangle}, {"matrix_exp", of_exp}, {"pinv", of_pinv}, {"eigvalsh", of_eigvalsh},
+    {"svdvals", of_svdvals},   {"qr", of_qr},          {"eigh", of_eigh}, {"svd", of_svd},
+};
+
+/* Symmetric, with eigenvalues apart, all above 0 */
+static samba_tensor *definite(samba_dtype dtype, int64_t batch, int64_t n)
+{
+    samba_tensor *a = tensor("a", dtype, SIZES(batch, n, n));
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j <= i; j++) {
+                const double value = i == j ? 2 + (double)i * 1.5 : ((double)(next_random() % 2001) - 1000) / 4000;
+                for (int k = 0; k < 2; k++)
+                    samba_store_double(dtype,
+                                       (char *)samba_tensor_data(a) +
+                                           (size_t)(b * n * n + (k ? j * n + i : i * n + j)) * samba_dtype_size(dtype),
+                                       value);
+            }
+    return a;
+}
+
+static samba_function *made_of(const samba_tensor *a, samba_value (*traced)(samba_value), bool view,
+                               const samba_function_options *options, int *rank, int64_t *shape)
+{
+    samba_graph *g;
+    samba_function *made;
+    need(samba_graph_new(context, "matrices", &g));
+    need(samba_graph_add_input(g, (samba_tensor *)(uintptr_t)a));
+    samba_value x = samba_input(g, "a");
+    if (view) /* every second matrix, turned around: strides and an offset */
+        x = samba_transpose(samba_slice(x, 0, 1, samba_value_size(x, 0), 2), -1, -2);
+    samba_value y = traced(x);
+    *rank = samba_value_rank(y);
+    for (int i = 0; i < *rank; i++)
+        shape[i] = samba_value_size(y, i);
+    samba_output(g, "y", y);
+    need(samba_function_new(context, g, options, &made));
+    samba_graph_free(g);
+    return made;
+}
+
+static samba_tensor *run(samba_tensor *a, samba_value (*traced)(samba_value), bool view, const samba_function_options *options)
+{
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    samba_function *made = made_of(a, traced, view, options, &rank, shape);
+    samba_tensor *y = tensor("y", samba_tensor_dtype(a), rank, shape);
+    need(samba_function_run(made, &a, &y));
+    samba_function_free(made);
+    return y;
+}
+
+TEST(without_the_plugin)
+{
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    OWN_TENSOR *a = definite(SAMBA_FLOAT32, 1, 3);
+    char before[1024];
+    samba_graph *g;
+    samba_function *made;
+    snprintf(before, sizeof before, "%s", getenv("SAMBAFLOW_PLUGINS"));
+    setenv("SAMBAFLOW_PLUGINS", "/nowhere", 1);
+    need(samba_graph_new(context, "matrices", &g));
+    need(samba_graph_add_input(g, a));
+    samba_output(g, "y", samba_inv(samba_input(g, "a")));
+    refuse(samba_function_new(context, g, FUNCTION(.threads = 1), &made), SAMBA_ERROR_UNSUPPORTED, "Debian's liblapacke-dev");
+    samba_graph_free(g);
+    setenv("SAMBAFLOW_PLUGINS", before, 1);
+    made = made_of(a, of_inv, false, FUNCTION(.threads = 1), &rank, shape);
+    samba_function_free(made);
+}
+
+static void check_case(const matrix_case *c, samba_dtype dtype, int64_t batch, int64_t n, bool view)
+{
+    OWN_TENSOR *a = definite(dtype, batch, n);
+    OWN_TENSOR *expected = run(a, c->traced, view, FUNCTION(.reference = true));
+    OWN_TENSOR *one = run(a, c->traced, view, FUNCTION(.threads = 1));
+    OWN_TENSOR *two = run(a, c->traced, view, FUNCTION(.threads = 2));
+    const size_t bytes = (size_t)samba_tensor_numel(one) * samba_dtype_size(dtype);
+    assert_int_equal(samba_tensor_numel(one), samba_tensor_numel(expected));
+    if (bytes > 0 && memcmp(samba_tensor_data(one), samba_tensor_data(two), bytes) != 0) {
+        print_error("%s of %s, %lld x %lld, view %d: one thread and two give different bits\n", c->name, samba_dtype_name(dtype),
+                    (long long)batch, (long long)n, view);
+        fail();
+    }
+    for (int64_t i = 0; i < samba_tensor_numel(one); i++) {
+        const size_t at = (size_t)i * samba_dtype_size(dtype);
+        const double x = samba_load_double(dtype, (char *)samba_tensor_data(one) + at),
+                     y = samba_load_double(dtype, (char *)samba_tensor_data(expected) + at);
+        const double most = (dtype == SAMBA_FLOAT64 ? 1e-12 : 5e-4) * (1 + fabs(y));
+        if (!(fabs(x - y) <= most)) {
+            print_error("%s of %s, %lld x %lld, view %d: element %lld is %.17g, expected %.17g\n", c->name,
+                        samba_dtype_name(dtype), (long long)batch, (long long)n, view, (long long)i, x, y);
+            fail();
+        }
+    }
+}
+
+TEST(as_the_reference)
+{
+    const int64_t sizes[] = {0, 1, 2, 5, 12};
+    seed_anew();
+    for (int c = 0; c < LENGTH(cases); c++)
+        for (int s = 0; s < LENGTH(sizes); s++)
+            for (int k = 0; k < 4; k++)
+                check_case(&cases[c], k % 2 ? SAMBA_FLOAT32 : SAMBA_FLOAT64, k < 2 ? 40 : 3, sizes[s], k >= 2);
+    for (int c = 0; c < LENGTH(cases); c++)
+        check_case(&cases[c], SAMBA_FLOAT32, 0, 3, false);
+}
+
+/* The run fails for the first such matrix of the batch; the next run, of right ones, does not. */
+static void check_fault(samba_value (*traced)(samba_value), double diagonal, const char *words, int threads)
+{
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    OWN_TENSOR *a = definite(SAMBA_FLOAT32, 40, 3), *right = definite(SAMBA_FLOAT32, 40, 3);
+    float *values = samba_tensor_data(a);
+    for (int b = 7; b < 40; b += 11)
+        for (int i = 0; i < 9; i++)
+            values[b * 9 + i] = i % 4 == 0 ? (float)diagonal : 0;
+    samba_function *made = made_of(a, traced, false, FUNCTION(.threads = threads), &rank, shape);
+    OWN_TENSOR *y = tensor("y", SAMBA_FLOAT32, rank, shape);
+    refuse(samba_function_run(made, &a, &y), SAMBA_ERROR_ARGUMENT, words);
+    need(samba_function_run(made, &right, &y));
+    samba_function_free(made);
+}
+
+TEST(faults)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        check_fault(of_cholesky, -1, "\"cholesky\": matrix 7 of its batch is not positive definite", threads);
+        check_fault(of_cholesky, NAN, "matrix 7 of its batch is not positive definite", threads);
+        check_fault(of_inv, 0, "matrix 7 of its batch is singular", threads);
+        check_fault(of_solve, 0, "matrix 7 of its batch is singular", threads);
+        check_fault(of_eigh, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
+        check_fault(of_svdvals, INFINITY, "matrix 7 of its batch has NaN or infinite elements", threads);
+    }
+}
+
+/* NaN goes through where there is a result for it. */
+TEST(not_numbers)
+{
+    samba_value (*const through[])(samba_value) = {of_inv, of_det, of_exp, of_qr, of_triangle};
+    for (int f = 0; f < LENGTH(through); f++) {
+        OWN_TENSOR *a = definite(SAMBA_FLOAT64, 2, 4);
+        ((double *)samba_tensor_data(a))[5] = NAN;
+        OWN_TENSOR *y = run(a, through[f], false, FUNCTION(.threads = 1));
+        const double *values = samba_tensor_data(y);
+        bool any = false;
+        for (int64_t i = 0; i < samba_tensor_numel(y); i++)
+            any = any || isnan(values[i]);
+        assert_true(any);
+    }
+}
+
+TEST_MAIN(without_the_plugin, as_the_reference, faults, not_numbers)
