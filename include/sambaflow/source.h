@@ -85,11 +85,12 @@ SAMBA_API void samba_source_free(samba_source *source); /* drops one holder; NUL
 typedef struct samba_column {
     samba_field field;
     /* What the file calls it. CSV: names of columns with a comma between two, with '*' and '?' as patterns, as many as the field
-     * has elements; without a header their numbers, from 0. JSONL: the key, whose value is a number or nested lists of the field's
-     * shape. Others: the tensor; the only one of IDX and .npy has the name of whatever field asks for it. NULL: the field's name. */
+     * has elements; without a header their numbers, from 0. JSONL: the key, whose value is a number or nested lists of the
+     * field's shape. Others: the tensor; the only one of IDX and .npy has the name of whatever field asks for it. NULL: the
+     * field's name. */
     const char *from;
-    /* value * scale + shift; a scale of 0 is 1. One pair for all elements of the field: columns that are to be scaled each by its own
-     * are fields of their own, and inputs, which the model joins (samba_concat). */
+    /* value * scale + shift; a scale of 0 is 1. One pair for all elements of the field: columns that are to be scaled each by its
+     * own are fields of their own, and inputs, which the model joins (samba_concat). */
     double scale, shift;
     /* Of CSV and JSONL: words that stand for the numbers 0, 1 ...; none: the file has numbers. */
     int class_count;

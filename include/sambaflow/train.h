@@ -155,8 +155,8 @@ typedef struct samba_train_result {
 } samba_train_result;
 /* Errors: ARGUMENT of options, by name; NAME: an input that no field gives, an output, field or monitor that is not there; SHAPE:
  * fields that are not the inputs', a last batch that does not fit; STATE: a loss that is no number, a graph for inference or
- * without an optimizer, a folder with checkpoints of another training, or some without `resume`; those of sources, runs and files. What was saved before an
- * error stays. `result` may be NULL. */
+ * without an optimizer, a folder with checkpoints of another training, or some without `resume`; those of sources, runs and
+ * files. What was saved before an error stays. `result` may be NULL. */
 SAMBA_API samba_status samba_train(samba_session *session, const samba_train_options *options, samba_train_result *result);
 
 #ifdef __cplusplus

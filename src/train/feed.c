@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a batch becomes a run: fields are given to the inputs of their names, and the outputs that are wanted get host tensors, made
- * when a graph first runs. A batch that is smaller takes the graph of its size where the PEF has one, else the whole graph with
- * rows behind it padded. */
+ * How a batch becomes a run: fields are given to the inputs of their names, and the outputs that are wanted get host tensors,
+ * made when a graph first runs. A batch that is smaller takes the graph of its size where the PEF has one, else the whole graph
+ * with rows behind it padded. */
 #include "train/train.h"
 
 #include <math.h>
