@@ -3,8 +3,8 @@
  * A model is a C function over values. A value is a small struct passed by value; it knows its graph. The first
  * error sticks to the graph, later calls pass it on, and samba_compile reports it, so model code checks nothing.
  *
- * C does not say which of two arguments, or of two elements in braces, is computed first. Where both make values of a graph, as in
- * samba_add(samba_linear(x, "a", 8), samba_linear(x, "b", 8)), two compilers number them differently, and their PEFs differ. Give
+ * C does not say which of two arguments, or of two elements in braces, is computed first. Where both make values of a graph, as
+ * in samba_add(samba_linear(x, "a", 8), samba_linear(x, "b", 8)), two compilers number them differently, and their PEFs differ. Give
  * one a name in a statement before.
  *
  * Layers are called by name inside the current scope: the first call of a name makes its parameters, a second shares them.

@@ -5,7 +5,7 @@
  * defaults, which are PyTorch's, and may be NULL.
  *
  * Beware of shapes that broadcast by mistake: guesses (N, 1) of a linear layer and targets (N) are N * N differences, each guess
- * compared with each target, and the model learns the mean. Targets of (N, 1), or samba_squeeze of the guesses, are what is meant.
+ * compared with each target, and the model learns the mean. Targets of (N, 1) are what is meant, or samba_squeeze of the guesses.
  * PyTorch only warns of it, and so nothing here refuses it. */
 #ifndef SAMBAFLOW_LOSS_H
 #define SAMBAFLOW_LOSS_H
