@@ -167,7 +167,7 @@ samba_status samba_feed_check_inputs(samba_session *session, const samba_source 
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         bool found = session->given[t] || !samba_plan_has_tensor(&plan->graphs[graph], t);
         for (int i = 0; i < source->o.field_count && !found; i++)
-            found = strcmp(source->o.fields[i].name, plan->tensors[t].name) == 0;
+            found = samba_sizes_find(session, graph, source->o.fields[i].name) == t;
         if (found)
             continue;
         samba_text names;

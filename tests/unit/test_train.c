@@ -474,6 +474,18 @@ TEST(a_source_of_unknown_length)
     samba_source_free(streamed);
 }
 
+/* The inputs of a size have names of their own on the device; fields are given to them all the same. */
+TEST(one_of_several_sizes)
+{
+    samba_source *train = source_of(0, 20);
+    samba_train_result result;
+    samba_train_options o = options_of(train, NULL);
+    o.graph_name = "classifier@5";
+    need(samba_train(of_two_sizes(8, 5, 3), &o, &result));
+    assert_int_equal(result.steps, 4);
+    samba_source_free(train);
+}
+
 TEST(accumulates)
 {
     samba_source *train = source_of(0, 16);
@@ -778,5 +790,5 @@ TEST(without_memory)
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, as_written_out, resumes_to_the_same_bits, early_stopping, stops_and_restores, a_callback_stops,
-               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, accumulates, no_optimizer, refused,
-               metrics, metrics_refused, lines, samples_of_an_application, without_memory)
+               uneven_batches, a_graph_for_the_last_batch, a_source_of_unknown_length, one_of_several_sizes, accumulates,
+               no_optimizer, refused, metrics, metrics_refused, lines, samples_of_an_application, without_memory)
