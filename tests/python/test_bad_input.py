@@ -112,7 +112,11 @@ RUN = [
     ),
     (lambda p: p.run(named(torch.zeros(4, 6, dtype=torch.uint16))), TypeError, "torch.uint16 is not a dtype of SambaFlow"),
     (lambda p: p.run(named(torch.zeros(4, 6), "y")), errors.UnknownNameError, 'there is no input "y"'),
-    (lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")), errors.UnknownNameError, '"lin.weight" is of kind parameter, not input'),
+    (
+        lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")),
+        errors.UnknownNameError,
+        '"lin.weight" is of kind parameter, not input',
+    ),
     (lambda p: p.run(named(torch.zeros(4, 6), "x\0y")), ValueError, "a name has a NUL in it"),
     (lambda p: p.run(samba.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
     (lambda p: p.run(torch.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
@@ -131,7 +135,11 @@ RUN = [
     (lambda p: p.run(held(torch.zeros(4, 6), lambda x: x.unsqueeze_(0))), errors.ShapeError, "(1, 4, 6) was given"),
     (lambda p: samba.session.run((p.x, p.x), p.outputs), errors.UnknownNameError, 'input "x" was given twice'),
     (lambda p: samba.session.run(p.inputs, p.outputs * 2), errors.UnknownNameError, 'output "output_0" was given twice'),
-    (lambda p: samba.session.run(p.inputs, [named(torch.zeros(()), "loss")]), errors.UnknownNameError, 'there is no output "loss"'),
+    (
+        lambda p: samba.session.run(p.inputs, [named(torch.zeros(()), "loss")]),
+        errors.UnknownNameError,
+        'there is no output "loss"',
+    ),
     (
         lambda p: samba.session.run((p.x, named(torch.tensor([0, 1, 2, 9]), "target"))),
         errors.ArgumentError,
