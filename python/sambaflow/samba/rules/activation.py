@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import cast, in_place, number, unsupported
 from sambaflow.samba.rules.nn import softmax_dim
@@ -25,7 +24,7 @@ def _activation(call, *functions, **options):
             inplace, args = args[len(names)], args[: len(names)]
         unknown = set(given) - set(names[len(args) :])
         if unknown:
-            raise errors.ArgumentTypeError(f"unexpected argument {sorted(unknown)[0]!r}")
+            raise TypeError(f"unexpected argument {sorted(unknown)[0]!r}")
         numbers = {**options, **dict(zip(names, args)), **given}
         return in_place(t, input, t.wrap(call(t.value(input), *(number(name, x) for name, x in numbers.items()))), inplace)
 
@@ -77,7 +76,7 @@ def threshold(t, input, threshold, value, inplace=False):
 @rule(F.gelu, aten.gelu)
 def gelu(t, input, approximate="none"):
     if approximate not in ("none", "tanh"):
-        raise errors.ArgumentError(f"approximate must be 'none' or 'tanh', given {approximate!r}")
+        raise ValueError(f"approximate must be 'none' or 'tanh', given {approximate!r}")
     return t.wrap((lib.samba_gelu_tanh if approximate == "tanh" else lib.samba_gelu)(t.value(input)))
 
 

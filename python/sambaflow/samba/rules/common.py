@@ -3,7 +3,6 @@
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.trace import dtype_number, rule
@@ -48,7 +47,7 @@ def number(name, x):
     try:
         float(x)
     except (TypeError, ValueError):
-        raise errors.ArgumentTypeError(f"{name} must be a number, given {x!r:.100}") from None
+        raise TypeError(f"{name} must be a number, given {x!r:.100}") from None
     return x
 
 

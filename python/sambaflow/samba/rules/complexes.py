@@ -8,7 +8,6 @@ Rules call torch's functions on traced real tensors, so that views, writes, dtyp
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow.samba.pairs import complex_of, is_complex, pair_of, real_dtype
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.trace import complex_rule, rule
@@ -75,14 +74,14 @@ def view_as_real(t, input):
 @rule(torch.view_as_complex, aten.view_as_complex)
 def view_as_complex(t, input):
     if input.dim() == 0 or input.shape[-1] != 2:
-        raise errors.ArgumentError(f"expected a tensor whose last dim has size 2, given {tuple(input.shape)}")
+        raise ValueError(f"expected a tensor whose last dim has size 2, given {tuple(input.shape)}")
     return complex_of(t, input)
 
 
 @rule(torch.complex, aten.complex)
 def complex_(t, real, imag):
     if real.dtype != imag.dtype:
-        raise errors.ArgumentTypeError(f"real and imaginary part are of one dtype, given {real.dtype} and {imag.dtype}")
+        raise TypeError(f"real and imaginary part are of one dtype, given {real.dtype} and {imag.dtype}")
     return joined(t, real, imag)
 
 

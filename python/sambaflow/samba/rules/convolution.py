@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import each, optional
 from sambaflow.samba.trace import rule
@@ -16,9 +15,9 @@ def numbers(what, spatial, **given):
     for name, value in given.items():
         lists[name] = each(value, spatial)
         if len(lists[name]) != spatial:
-            raise errors.ArgumentError(f"{what}: expected one number or {spatial} for {name}, given {value}")
+            raise ValueError(f"{what}: expected one number or {spatial} for {name}, given {value}")
         if "padding" not in name and 0 in lists[name]:
-            raise errors.ArgumentError(f"{what}: {name} must be 1 or more, given {value}")
+            raise ValueError(f"{what}: {name} must be 1 or more, given {value}")
     return lists
 
 
@@ -27,7 +26,7 @@ def _options(kind, spatial, lists, groups):
     for name, values in lists.items():
         setattr(options, name, values[0] if spatial == 1 else values)
     if groups == 0:
-        raise errors.ArgumentError(f"{kind}: groups must be 1 or more, given 0")
+        raise ValueError(f"{kind}: groups must be 1 or more, given 0")
     options.groups = groups
     return options
 
@@ -39,7 +38,7 @@ def _convolution(spatial, *functions):
     @rule(*functions)
     def traced(t, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise errors.ArgumentError(f"{kind}: padding must be numbers, 'same' or 'valid', given {padding!r}")
+            raise ValueError(f"{kind}: padding must be numbers, 'same' or 'valid', given {padding!r}")
         same, padding = padding == "same", 0 if isinstance(padding, str) else padding
         options = _options(kind, spatial, numbers(kind, spatial, stride=stride, padding=padding, dilation=dilation), groups)
         options.same = same

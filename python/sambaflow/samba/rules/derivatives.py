@@ -8,7 +8,6 @@ gradient by u, started from the tangents, is the outputs' tangent; u itself is n
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.rules.gradients import requires_grad, traces
@@ -83,10 +82,10 @@ def _start(t, i, y, given):
     """What an output's gradient starts from, of its dtype and shape; None: ones."""
     if given is None:
         if y.numel() != 1:
-            raise errors.StateError("grad can be implicitly created only for scalar outputs")
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
         return None
     if tuple(given.shape) != tuple(y.shape):
-        raise errors.StateError(
+        raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(given.shape)} and output[{i}] has a shape of "
             f"{tuple(y.shape)}."
         )
@@ -130,15 +129,13 @@ def grad(
         )
     for i, y in enumerate(outputs):
         if not requires_grad(t, y):
-            raise errors.StateError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn{t.where(code=True)}"
-            )
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn{t.where(code=True)}")
     if not all(requires_grad(t, x) for x in inputs):
-        raise errors.StateError(f"One of the differentiated Tensors does not require grad{t.where(code=True)}")
+        raise RuntimeError(f"One of the differentiated Tensors does not require grad{t.where(code=True)}")
     given = grad_outputs if isinstance(grad_outputs, (tuple, list)) else [grad_outputs] * (grad_outputs is not None)
     given = list(given) or [None] * len(outputs)
     if len(given) != len(outputs):
-        raise errors.StateError(f"got {len(outputs)} tensors and {len(given)} gradients")
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     if create_graph:
         _refuse_once(t, outputs)
     if is_grads_batched:
@@ -146,7 +143,7 @@ def grad(
     starts = [_start(t, i, y, g) for i, (y, g) in enumerate(zip(outputs, given))]
     found = gradients(t, outputs, inputs, starts)
     if not (allow_unused or materialize_grads) and any(g is None for g in found):
-        raise errors.StateError(
+        raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
             f"desired behavior.{t.where(code=True)}"
         )
@@ -201,7 +198,7 @@ def _auxiliary(result, has_aux, what):
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise errors.StateError(f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        raise RuntimeError(f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return result
 
 
@@ -212,7 +209,7 @@ def grad_and_value(t, func, argnums, has_aux, args, kwargs):
         output, aux = _auxiliary(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
         if not isinstance(output, torch.Tensor) or output.dim() != 0:
             shown = f"{output.dim()} dims" if isinstance(output, torch.Tensor) else type(output)
-            raise errors.StateError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got {shown}")
+            raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got {shown}")
         flat, spec = torch.utils._pytree.tree_flatten(by)
         found = torch.utils._pytree.tree_unflatten(_or_zeros(flat, gradients(t, [output], flat)), spec)
     return (found, (output, aux)) if has_aux else (found, output)
@@ -233,7 +230,7 @@ def vjp(t, func, primals, argnums, has_aux):
     def back(cotangents, retain_graph=True, create_graph=None):
         starts, given = torch.utils._pytree.tree_flatten(cotangents)
         if given != form:
-            raise errors.StateError("Expected pytree structure of cotangents to be the same as that of the function's outputs")
+            raise RuntimeError("Expected pytree structure of cotangents to be the same as that of the function's outputs")
         return torch.utils._pytree.tree_unflatten(_or_zeros(flat, gradients(t, outputs, flat, starts)), spec)
 
     return (output, back, aux) if has_aux else (output, back)
@@ -249,7 +246,7 @@ def jvp(t, func, primals, tangents, argnums, has_aux):
     if form != given:
         by, form = (by,), torch.utils._pytree.tree_structure((by,))
     if form != given or any(tuple(x.shape) != tuple(v.shape) for x, v in zip(flat, along)):
-        raise errors.StateError("jvp(f, primals, tangents): Expected primals and tangents to have the same structure and shapes")
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same structure and shapes")
     outputs, spec = torch.utils._pytree.tree_flatten(output)
     found = _or_zeros(outputs, pushforward(t, outputs, flat, along))
     found = torch.utils._pytree.tree_unflatten(found, spec)

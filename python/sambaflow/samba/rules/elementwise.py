@@ -5,7 +5,6 @@ import math
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import NONE, binary, cast, floating, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
@@ -73,7 +72,7 @@ _ROUNDED = {None: lib.samba_div, "floor": lib.samba_floor_divide, "trunc": lib.s
 @rule(torch.div, torch.true_divide, torch.divide, T.div, T.divide, T.true_divide, T.__truediv__, T.__div__, aten.div)
 def div(t, input, other, *, rounding_mode=None):
     if rounding_mode not in _ROUNDED:
-        raise errors.ArgumentError(f"rounding_mode must be None, 'floor' or 'trunc', given {rounding_mode!r}")
+        raise ValueError(f"rounding_mode must be None, 'floor' or 'trunc', given {rounding_mode!r}")
     return t.wrap(_ROUNDED[rounding_mode](t.operand(input), t.operand(other)))
 
 
@@ -247,7 +246,7 @@ def polygamma_method(t, input, n):
 @rule(torch.mvlgamma, T.mvlgamma, aten.mvlgamma, torch.special.multigammaln)
 def mvlgamma(t, input, p):
     if p < 1:
-        raise errors.StateError(f"mvlgamma: p is 1 or more, given {p}")
+        raise RuntimeError(f"mvlgamma: p is 1 or more, given {p}")
     x = input if floating(input) else input.float()
     rest = p * (p - 1) / 4 * math.log(math.pi)
     return torch.lgamma(x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype) / 2).sum(-1) + rest

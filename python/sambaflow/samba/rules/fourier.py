@@ -4,7 +4,6 @@ in several dims at once, and hfft's of several dims, is put together here."""
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.pairs import complex_of, is_complex, pair_of
 from sambaflow.samba.rules.complexes import paired
@@ -17,13 +16,13 @@ _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 
 def _norm(norm):
     if norm not in _NORMS:
-        raise errors.ArgumentError(f"norm must be 'backward', 'ortho' or 'forward', given {norm!r:.60}")
+        raise ValueError(f"norm must be 'backward', 'ortho' or 'forward', given {norm!r:.60}")
     return _NORMS[norm]
 
 
 def _length(n, of="n"):
     if n is not None and n < 1:
-        raise errors.ArgumentError(f"{of} must be 1 or more, given {n}")
+        raise ValueError(f"{of} must be 1 or more, given {n}")
     return 0 if n is None else n
 
 
@@ -38,7 +37,7 @@ def _both(*functions):
 
 def _real(t, x, what):
     if is_complex(x):
-        raise errors.ArgumentTypeError(f"expected a real tensor, given {x.dtype}: use its real part, or {what[1:]}")
+        raise TypeError(f"expected a real tensor, given {x.dtype}: use its real part, or {what[1:]}")
     return t.value(x)
 
 
@@ -65,7 +64,7 @@ ihfft = _of_one(torch.fft.ihfft, lib.samba_ihfft, False, True)
 def _check(input, dims):
     for d in dims:
         if not -input.dim() <= d < input.dim():
-            raise errors.ArgumentIndexError(f"dim {d} is out of range for a tensor of {input.dim()} dims")
+            raise IndexError(f"dim {d} is out of range for a tensor of {input.dim()} dims")
 
 
 def _sizes_and_dims(input, s, dim):
@@ -77,10 +76,10 @@ def _sizes_and_dims(input, s, dim):
     if sizes is None:
         sizes = [-1] * len(dims)
     if len(sizes) != len(dims):
-        raise errors.ArgumentError(f"s and dim have {len(sizes)} and {len(dims)} numbers: expected one of each for a dim")
+        raise ValueError(f"s and dim have {len(sizes)} and {len(dims)} numbers: expected one of each for a dim")
     _check(input, dims)
     if len({d % input.dim() for d in dims}) < len(dims):
-        raise errors.ArgumentError(f"dims of a transform differ, given {dims}")
+        raise ValueError(f"dims of a transform differ, given {dims}")
     return [0 if n == -1 else _length(n, "s") for n in sizes], dims
 
 

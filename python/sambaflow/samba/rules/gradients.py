@@ -6,7 +6,6 @@ torch's."""
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.sambatensor import SambaTensor
@@ -61,7 +60,7 @@ def requires_grad(t, input):
 def _require(t, input, wanted):
     """Sets the flag of a traced tensor as far as that means something; of others it is what it is."""
     if wanted and not input.dtype.is_floating_point:
-        raise errors.ArgumentTypeError(f"only tensors of floating point can require gradients, given {input.dtype}")
+        raise TypeError(f"only tensors of floating point can require gradients, given {input.dtype}")
     if wanted == requires_grad(t, input):
         return
     if not wanted or not _is_traced(input):

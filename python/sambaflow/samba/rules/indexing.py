@@ -9,7 +9,6 @@ import collections.abc
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import NONE, cast, filled, in_place, rank, unsupported, wrapped_dim
 from sambaflow.samba.rules.elementwise import where
@@ -54,7 +53,7 @@ def _words(t, input, index):
     words = known_masks(t, [_word(t, word) for word in _listed(index)])
     taken = sum(1 for word in words if word is not None and word is not Ellipsis and not isinstance(word, bool))
     if taken > rank(input):
-        raise errors.ArgumentIndexError(f"{taken} indices for a tensor with {rank(input)} dims: expected one for each at most")
+        raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims: expected one for each at most")
     if Ellipsis in [word for word in words if not isinstance(word, torch.Tensor)]:
         at = next(i for i, word in enumerate(words) if word is Ellipsis)
         words[at : at + 1] = [slice(None)] * (rank(input) - taken)
@@ -208,7 +207,7 @@ _REDUCTIONS = {"sum": 0, "mean": 1, "prod": 2, "amax": 3, "amin": 4}
 
 def _reduction(reduce):
     if reduce not in _REDUCTIONS:
-        raise errors.ArgumentError(f"reduce={reduce!r}: expected one of {', '.join(_REDUCTIONS)}")
+        raise ValueError(f"reduce={reduce!r}: expected one of {', '.join(_REDUCTIONS)}")
     return _REDUCTIONS[reduce]
 
 
@@ -225,7 +224,7 @@ def scatter(t, input, dim, index, src=None, value=None, *, reduce=None):
             lib.samba_scatter_reduce(t.value(input), dim, t.value(index), _source(t, src, input), _REDUCTIONS["prod"], False)
         )
     if reduce not in (None, "add"):
-        raise errors.ArgumentError(f"reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce has others")
+        raise ValueError(f"reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce has others")
     return _scatter(t, input, dim, index, src, reduce == "add")
 
 
@@ -327,7 +326,7 @@ def embedding_bag(
     if max_norm is not None:
         unsupported(t, "embedding_bag with max_norm, which changes the weight as it is read: normalise it between runs")
     if mode not in ("mean", "sum", "max"):
-        raise errors.ArgumentError(f"mode={mode!r}: expected 'sum', 'mean' or 'max'")
+        raise ValueError(f"mode={mode!r}: expected 'sum', 'mean' or 'max'")
     options = ffi.new("samba_embedding_bag_options *")
     options.struct_size = ffi.sizeof("samba_embedding_bag_options")
     options.mode = ("mean", "sum", "max").index(mode)

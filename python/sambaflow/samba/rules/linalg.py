@@ -5,7 +5,6 @@ The functions that give an error code beside their result (`_ex`) are not traced
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.rules.reduction import two
@@ -23,7 +22,7 @@ def _into(t, out, result):
 
 def _triangle(what, UPLO):
     if UPLO not in ("L", "U", "l", "u"):
-        raise errors.StateError(f"{what}: UPLO is 'L' or 'U', given {UPLO!r}")
+        raise RuntimeError(f"{what}: UPLO is 'L' or 'U', given {UPLO!r}")
     return UPLO in ("U", "u")
 
 
@@ -107,7 +106,7 @@ def lstsq(t, input, b, rcond=None, *, driver=None):
     """What torch's drivers give beside the solution: gelsy, the default, the rank; gels the squares of what is left over, where
     there are more rows than columns; gelsd and gelss both, and the singular values. As if no column depended on others."""
     if driver not in (None, "gelsy", "gels", "gelsd", "gelss"):
-        raise errors.StateError(f"lstsq: the driver is gels, gelsy, gelsd or gelss, given {driver!r}")
+        raise RuntimeError(f"lstsq: the driver is gels, gelsy, gelsd or gelss, given {driver!r}")
     cutoff = torch.finfo(input.dtype).eps * max(input.shape[-2:]) if rcond is None else rcond
     column = b.unsqueeze(-1) if b.dim() == input.dim() - 1 else b
     solution = t.wrap(lib.samba_lstsq(t.value(input), t.value(column), cutoff))
@@ -155,7 +154,7 @@ def slogdet(t, input):
 @rule(L.qr, aten.linalg_qr)
 def linalg_qr(t, A, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
-        raise errors.StateError(f"qr: the mode is 'reduced', 'complete' or 'r', given {mode!r}")
+        raise RuntimeError(f"qr: the mode is 'reduced', 'complete' or 'r', given {mode!r}")
     if mode == "complete" and A.shape[-2] > A.shape[-1]:
         unsupported(t, "torch.linalg.qr(mode='complete') of more rows than columns is not traced: use mode='reduced'")
     q, r = two(t, types.linalg_qr, lib.samba_qr, t.value(A))

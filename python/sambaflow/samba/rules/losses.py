@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import optional
 from sambaflow.samba.sambatensor import values_of
@@ -21,7 +20,7 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
         return lib.SAMBA_BATCH_MEAN
     if reduction not in _REDUCTIONS:
         words = [*_REDUCTIONS, *(["batchmean"] if batch else [])]
-        raise errors.ArgumentError(f"reduction must be one of {', '.join(words)}, given {reduction!r}")
+        raise ValueError(f"reduction must be one of {', '.join(words)}, given {reduction!r}")
     return _REDUCTIONS[reduction]
 
 
@@ -147,7 +146,7 @@ def _lengths(t, lengths, most, of):
         return t.value(lengths), None
     known = torch.as_tensor(values_of(lengths) if isinstance(lengths, torch.Tensor) else lengths, dtype=torch.int64)
     if known.numel() and not 0 <= int(known.min()) <= int(known.max()) <= most:
-        raise errors.ArgumentError(f"{of} must be 0 to {most}, given {known.tolist()!r:.100}")
+        raise ValueError(f"{of} must be 0 to {most}, given {known.tolist()!r:.100}")
     return t.value(known), int(known.max()) if known.numel() else 0
 
 
@@ -155,7 +154,7 @@ def _lengths(t, lengths, most, of):
 def ctc_loss(t, log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Lengths that only a run knows are looked at then."""
     if log_probs.dim() not in (2, 3):
-        raise errors.ArgumentError(f"expected log probabilities (T, N, C) or (T, C), given {tuple(log_probs.shape)}")
+        raise ValueError(f"expected log probabilities (T, N, C) or (T, C), given {tuple(log_probs.shape)}")
     steps, _ = _lengths(t, input_lengths, log_probs.shape[0], "input_lengths")
     labels, most = _lengths(t, target_lengths, targets.shape[-1] if targets.dim() else 0, "target_lengths")
     options = ffi.new("samba_ctc_options *", (blank, most or 0, bool(zero_infinity), _chosen(reduction=reduction)))

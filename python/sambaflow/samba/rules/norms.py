@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast, dims_of, floating, optional, unsupported
 from sambaflow.samba.trace import rule
@@ -97,7 +96,7 @@ def local_response_norm(t, input, size, alpha=1e-4, beta=0.75, k=1.0):
 @rule(torch.linalg.vector_norm, torch.ops.aten.linalg_vector_norm)
 def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if dtype not in (None, x.dtype) and not (floating(x) and torch.promote_types(x.dtype, dtype) is dtype):
-        raise errors.ArgumentTypeError(
+        raise TypeError(
             f"the norm of a tensor of {x.dtype} as {dtype}: expected a floating point tensor, and a dtype that holds its values"
         )
     return t.wrap(lib.samba_vector_norm(t.value(cast(t, x, dtype)), float(ord), *dims_of(dim), keepdim))
@@ -106,11 +105,9 @@ def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @rule(torch.linalg.matrix_norm, aten.linalg_matrix_norm)
 def matrix_norm(t, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     if ord not in ("fro", "nuc", 1, -1, 2, -2, float("inf"), float("-inf")):
-        raise errors.ArgumentError(f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, given {ord!r}")
+        raise ValueError(f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, given {ord!r}")
     if A.dim() < 2 or len(dim) != 2 or dim[0] % A.dim() == dim[1] % A.dim():
-        raise errors.ArgumentError(
-            f"matrix_norm: expected two dims of a tensor of 2 dims or more, given {dim} and rank {A.dim()}"
-        )
+        raise ValueError(f"matrix_norm: expected two dims of a tensor of 2 dims or more, given {dim} and rank {A.dim()}")
     x = cast(t, A, dtype).movedim(dim, (-2, -1))
     if ord == "fro":
         result = torch.linalg.vector_norm(x, 2, (-2, -1))
@@ -133,7 +130,7 @@ def linalg_norm(t, A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None
         result = vector_norm(t, A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
         return result if out is None else t.into(out, result)
     if dim is None and A.dim() != 2:
-        raise errors.ArgumentError(f"linalg.norm: with ord {ord!r} and no dim a tensor has 1 or 2 dims, given {A.dim()}")
+        raise ValueError(f"linalg.norm: with ord {ord!r} and no dim a tensor has 1 or 2 dims, given {A.dim()}")
     return matrix_norm(t, A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
 
 
@@ -176,7 +173,7 @@ CDIST_MODES = {
 @rule(torch.cdist)
 def cdist(t, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     if compute_mode not in CDIST_MODES:
-        raise errors.ArgumentError(f"compute_mode must be one of {', '.join(CDIST_MODES)}, given {compute_mode!r}")
+        raise ValueError(f"compute_mode must be one of {', '.join(CDIST_MODES)}, given {compute_mode!r}")
     return t.wrap(lib.samba_cdist(t.value(x1), t.value(x2), p, CDIST_MODES[compute_mode]))
 
 

@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.convolution import numbers
 from sambaflow.samba.trace import rule
@@ -23,7 +22,7 @@ def _options(what, spatial, kernel_size, stride, padding, dilation, ceil_mode, c
     options.ceil_mode, options.no_count_include_pad = ceil_mode, not count_include_pad
     if divisor_override is not None:
         if divisor_override == 0:
-            raise errors.ArgumentError(f"{what}: divisor_override must not be 0")
+            raise ValueError(f"{what}: divisor_override must not be 0")
         options.divisor_override = divisor_override
     return kernel[0] if spatial == 1 else kernel, options
 
@@ -71,9 +70,7 @@ def _output_size(what, spatial, output_size):
     """-1 for None, the input's own size, which C takes so."""
     sizes = [output_size] * spatial if output_size is None or isinstance(output_size, int) else list(output_size)
     if len(sizes) != spatial or any(size is not None and size < 0 for size in sizes):
-        raise errors.ArgumentError(
-            f"{what}: expected one size of 0 or more, or {spatial}, or None for the input's, given {output_size}"
-        )
+        raise ValueError(f"{what}: expected one size of 0 or more, or {spatial}, or None for the input's, given {output_size}")
     sizes = [-1 if size is None else size for size in sizes]
     return sizes[0] if spatial == 1 else sizes
 

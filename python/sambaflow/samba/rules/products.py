@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import binary, optional, rank
 from sambaflow.samba.trace import rule
@@ -33,7 +32,7 @@ def _named(call, names, *functions):
     def traced(t, input, *factors, beta=1, alpha=1, **named):
         a, b = (*factors, *(named.pop(name) for name in names[len(factors) :]))
         if named:
-            raise errors.ArgumentTypeError(
+            raise TypeError(
                 f"{functions[0].__name__}() got unexpected keywords {sorted(named)}: expected {names[0]}, {names[1]}, beta, alpha"
             )
         return t.wrap(call(t.value(input), t.value(a), t.value(b), float(beta), float(alpha)))
@@ -58,7 +57,7 @@ def bilinear(t, input1, input2, weight, bias=None):
 
 def _letter(number):
     if not 0 <= number < 52:
-        raise errors.ArgumentError(f"einsum: a sublist names dims by the numbers 0 to 51, given {number}")
+        raise ValueError(f"einsum: a sublist names dims by the numbers 0 to 51, given {number}")
     return chr(ord("A") + number) if number < 26 else chr(ord("a") + number - 26)
 
 
@@ -86,11 +85,11 @@ def einsum(t, equation, *operands):
 def tensordot(t, a, b, dims=2, out=None):
     if isinstance(dims, int):
         if not 0 <= dims <= min(rank(a), rank(b)):
-            raise errors.StateError(f"tensordot: expected dims of 0 to {min(rank(a), rank(b))}, given {dims}")
+            raise RuntimeError(f"tensordot: expected dims of 0 to {min(rank(a), rank(b))}, given {dims}")
         dims = list(range(rank(a) - dims, rank(a))), list(range(dims))
     of_a, of_b = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(of_a) != len(of_b):
-        raise errors.StateError(f"tensordot: expected as many dims of both tensors, given {of_a} and {of_b}")
+        raise RuntimeError(f"tensordot: expected as many dims of both tensors, given {of_a} and {of_b}")
     result = t.wrap(lib.samba_tensordot(t.value(a), t.value(b), len(of_a), of_a, of_b))
     return result if out is None else t.into(out, result)
 

@@ -7,7 +7,6 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.errors import ArgumentError
 from sambaflow.samba.rules.common import cast, in_place, unsupported
@@ -137,9 +136,7 @@ def _fills(method, draw, **options):
         _refuse_generator(t, name, generator)
         unknown = set(given) - set(list(options)[len(args) :])
         if unknown or len(args) > len(options):
-            raise errors.ArgumentTypeError(
-                f"expected the arguments {', '.join(options)}, given {', '.join(sorted(unknown)) or len(args)}"
-            )
+            raise TypeError(f"expected the arguments {', '.join(options)}, given {', '.join(sorted(unknown)) or len(args)}")
         return in_place(
             t, input, cast(t, draw(t, input.shape, **{**options, **dict(zip(options, args)), **given}), input.dtype), True
         )

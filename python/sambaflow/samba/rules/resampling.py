@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import each, rank
 from sambaflow.samba.trace import rule
@@ -27,16 +26,16 @@ def interpolate(
 ):
     spatial = rank(input) - 2
     if mode not in _MODES or spatial not in _MODES[mode][1]:
-        raise errors.ArgumentError(f"expected a mode of {', '.join(_MODES)} that suits {spatial} dims of space, given {mode!r}")
+        raise ValueError(f"expected a mode of {', '.join(_MODES)} that suits {spatial} dims of space, given {mode!r}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
-        raise errors.ArgumentError(f"align_corners is of linear and cubic modes, given for {mode!r}")
+        raise ValueError(f"align_corners is of linear and cubic modes, given for {mode!r}")
     options = ffi.new("samba_interpolate_options *", {"mode": _MODES[mode][0]})
     options.align_corners, options.antialias = bool(align_corners), antialias
     options.recompute_scale_factor = bool(recompute_scale_factor)
     for name, given in (("size", size), ("scale_factor", scale_factor)):
         numbers = [] if given is None else [given] * spatial if isinstance(given, float) else each(given, spatial)
         if given is not None and (len(numbers) != spatial or not all(n > 0 for n in numbers)):
-            raise errors.ArgumentError(f"expected one positive number or {spatial} for {name}, given {given}")
+            raise ValueError(f"expected one positive number or {spatial} for {name}, given {given}")
         for i, number in enumerate(numbers):
             getattr(options, name)[i] = number
     return t.wrap(lib.samba_interpolate(t.value(input), options))
@@ -54,7 +53,7 @@ _GRID_PADDINGS = {"zeros": lib.SAMBA_GRID_ZEROS, "border": lib.SAMBA_GRID_BORDER
 def grid_sample(t, input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     for name, given, known in (("mode", mode, _GRID_MODES), ("padding_mode", padding_mode, _GRID_PADDINGS)):
         if given not in known:
-            raise errors.ArgumentError(f"{name} must be one of {', '.join(known)}, given {given!r}")
+            raise ValueError(f"{name} must be one of {', '.join(known)}, given {given!r}")
     return t.wrap(
         lib.samba_grid_sample(t.value(input), t.value(grid), _GRID_MODES[mode], _GRID_PADDINGS[padding_mode], bool(align_corners))
     )

@@ -6,7 +6,6 @@ import math
 import torch
 import torch.nn.functional as F
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
@@ -62,7 +61,7 @@ def unflatten(t, input, dim, sizes):
 def permute(t, input, *dims):
     dims = sizes_of(dims)
     if len(dims) != rank(input):
-        raise errors.ArgumentTypeError(f"{len(dims)} dims for a tensor with {rank(input)}: expected each once")
+        raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}: expected each once")
     back = [0] * len(dims)
     for i, dim in enumerate(dims):
         back[dim % len(dims)] = i  # what is wrong with them C says
@@ -90,7 +89,7 @@ def transpose(t, input, dim0, dim1):
 def movedim(t, input, source, destination):
     (n, source), (m, destination) = dims_of(source), dims_of(destination)
     if n != m:
-        raise errors.ArgumentError(f"{n} dims of source and {m} of destination: expected as many")
+        raise ValueError(f"{n} dims of source and {m} of destination: expected as many")
     return view(
         t,
         input,
@@ -103,7 +102,7 @@ def movedim(t, input, source, destination):
 @rule(torch.t, T.t, aten.t)
 def t_(t, input):
     if rank(input) > 2:
-        raise errors.ArgumentError(
+        raise ValueError(
             f"expected a tensor of 2 dims or fewer, given one of rank {rank(input)}: use mT for matrices, permute for others"
         )
     return input if rank(input) < 2 else transpose(t, input, 0, 1)
@@ -117,7 +116,7 @@ def reversed_(t, input):
 @rule(T.mT.__get__)
 def matrices_transposed(t, input):
     if rank(input) < 2:
-        raise errors.ArgumentError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
+        raise ValueError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
     return transpose(t, input, -2, -1)
 
 
@@ -283,7 +282,7 @@ def block_diag(t, *tensors):
 def meshgrid(t, *tensors, indexing="ij"):
     indexing = "ij" if indexing is None else indexing
     if indexing not in ("ij", "xy"):
-        raise errors.ArgumentError(f"indexing={indexing!r}: expected 'ij' or 'xy'")
+        raise ValueError(f"indexing={indexing!r}: expected 'ij' or 'xy'")
     tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     values, grids = [t.value(x) for x in tensors], ffi.new("samba_value []", len(tensors))
     lib.samba_meshgrid(len(values), values, indexing == "xy", grids)
@@ -296,10 +295,10 @@ def split(t, tensor, split_size_or_sections, dim=0):
     size, sections = tensor.shape[dim], split_size_or_sections
     if isinstance(sections, int):
         if sections < 0 or (sections == 0 and size):
-            raise errors.ArgumentError(f"split_size must be 1 or more, given {sections}")
+            raise ValueError(f"split_size must be 1 or more, given {sections}")
         sections = [min(sections, size - at) for at in range(0, size, sections)] if size else [0]
     if sum(sections) != size or any(length < 0 for length in sections):
-        raise errors.ArgumentError(
+        raise ValueError(
             f"sections {list(sections)} of dim {dim} with size {size}: expected sizes of 0 or more that sum up to it"
         )
     ends = [sum(sections[: i + 1]) for i in range(len(sections))]
@@ -310,7 +309,7 @@ def split(t, tensor, split_size_or_sections, dim=0):
 def chunk(t, input, chunks, dim=0):
     dim = wrapped_dim(t, "chunk", input, dim)
     if chunks < 1:
-        raise errors.ArgumentError(f"chunks must be 1 or more, given {chunks}")
+        raise ValueError(f"chunks must be 1 or more, given {chunks}")
     size = input.shape[dim]
     if size == 0:  # of nothing there are as many as asked for
         return split(t, input, [0] * chunks, dim)
@@ -325,11 +324,11 @@ def tensor_split(t, input, indices_or_sections=None, dim=0, *, indices=None, sec
             unsupported(t, "tensor_split at indices that depend on values: give numbers")
         at = at.tolist()
     if rank(input) == 0:
-        raise errors.ArgumentIndexError("expected a tensor of 1 dim or more, given one of rank 0")
+        raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
     dim = wrapped_dim(t, "tensor_split", input, dim)
     if isinstance(at, int):
         if at < 1:
-            raise errors.ArgumentError(f"sections must be 1 or more, given {at}")
+            raise ValueError(f"sections must be 1 or more, given {at}")
         each, more = divmod(input.shape[dim], at)
         return split(t, input, [each + (i < more) for i in range(at)], dim)
     ends = [*at, None]
@@ -339,7 +338,7 @@ def tensor_split(t, input, indices_or_sections=None, dim=0, *, indices=None, sec
 @rule(torch.unbind, T.unbind)
 def unbind(t, input, dim=0):
     if rank(input) == 0:
-        raise errors.ArgumentIndexError("expected a tensor of 1 dim or more, given one of rank 0")
+        raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
     dim = wrapped_dim(t, "unbind", input, dim)
     return tuple(select(t, input, dim, i) for i in range(input.shape[dim]))
 
@@ -370,9 +369,9 @@ _PADS = {"constant": 0, "reflect": 1, "replicate": 2, "circular": 3}
 
 def _padded(t, input, amounts, mode, value=None):
     if len(amounts) % 2 or len(amounts) > 2 * rank(input):
-        raise errors.ArgumentError(f"{len(amounts)} amounts to pad {rank(input)} dims: expected two for each of the last dims")
+        raise ValueError(f"{len(amounts)} amounts to pad {rank(input)} dims: expected two for each of the last dims")
     if mode not in _PADS:
-        raise errors.ArgumentError(f"mode={mode!r}: expected one of {', '.join(_PADS)}")
+        raise ValueError(f"mode={mode!r}: expected one of {', '.join(_PADS)}")
     return t.wrap(lib.samba_pad(t.value(input), len(amounts) // 2, list(amounts), _PADS[mode], float(value or 0)))
 
 
@@ -384,7 +383,7 @@ def constant_pad_nd(t, input, pad, value=0):
 @rule(F.pad)
 def pad_(t, input, pad, mode="constant", value=None):
     if mode != "constant" and not 2 <= rank(input) - len(pad) // 2 + 1 <= 3:
-        raise errors.ArgumentError(
+        raise ValueError(
             f"mode={mode!r} pads the last 1 to 3 dims of a tensor with one or two more, given {len(pad)} amounts for "
             f"{rank(input)} dims"
         )
@@ -407,7 +406,7 @@ def copy_(t, input, source, non_blocking=False):
 def fill_(t, input, value=0):
     if isinstance(value, torch.Tensor):
         if rank(value):
-            raise errors.ArgumentError(f"value must be a number or a tensor of rank 0, given one of rank {rank(value)}")
+            raise ValueError(f"value must be a number or a tensor of rank 0, given one of rank {rank(value)}")
         return copy_(t, input, value)
     return in_place(t, input, filled(t, input.shape, value, input), True)
 
@@ -416,7 +415,7 @@ def fill_(t, input, value=0):
 def repeat(t, input, *repeats):
     sizes = sizes_of(repeats)
     if len(sizes) < rank(input):
-        raise errors.ArgumentError(f"{len(sizes)} repeats for a tensor with {rank(input)} dims: expected one for each or more")
+        raise ValueError(f"{len(sizes)} repeats for a tensor with {rank(input)} dims: expected one for each or more")
     return t.wrap(lib.samba_repeat(t.value(input), len(sizes), sizes))
 
 
@@ -424,7 +423,7 @@ def repeat(t, input, *repeats):
 def tile(t, input, *dims):
     dims = sizes_of(dims)
     if any(times < 0 for times in dims):
-        raise errors.ArgumentError(f"dims must be 0 or more, given {dims}")
+        raise ValueError(f"dims must be 0 or more, given {dims}")
     return t.wrap(lib.samba_repeat(t.value(input), len(dims), dims))
 
 
@@ -442,9 +441,7 @@ def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
     if repeats.numel() == 1:
         return t.wrap(lib.samba_repeat_interleave(t.value(input), int(repeats), dim))
     if repeats.numel() != input.shape[dim]:
-        raise errors.ArgumentError(
-            f"{repeats.numel()} repeats for dim {dim} of size {input.shape[dim]}: expected one for each index"
-        )
+        raise ValueError(f"{repeats.numel()} repeats for dim {dim} of size {input.shape[dim]}: expected one for each index")
     return t.wrap(lib.samba_repeat_interleave_each(t.value(input), repeats.tolist(), dim))
 
 
@@ -460,21 +457,21 @@ def flip(t, input, *dims):
 @rule(torch.fliplr, T.fliplr)
 def fliplr(t, input):
     if rank(input) < 2:
-        raise errors.ArgumentError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
+        raise ValueError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
     return flip(t, input, 1)
 
 
 @rule(torch.flipud, T.flipud)
 def flipud(t, input):
     if rank(input) < 1:
-        raise errors.ArgumentError("expected a tensor of 1 dim or more, given one of rank 0")
+        raise ValueError("expected a tensor of 1 dim or more, given one of rank 0")
     return flip(t, input, 0)
 
 
 @rule(torch.rot90, T.rot90, aten.rot90)
 def rot90(t, input, k=1, dims=(0, 1)):
     if len(dims) != 2:
-        raise errors.ArgumentError(f"dims must be two, given {list(dims)}")
+        raise ValueError(f"dims must be two, given {list(dims)}")
     return t.wrap(lib.samba_rot90(t.value(input), k, *dims))
 
 
@@ -483,7 +480,7 @@ def roll(t, input, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims or ())
     if dims and len(dims) != len(shifts):
-        raise errors.ArgumentError(f"{len(shifts)} shifts for {len(dims)} dims: expected as many")
+        raise ValueError(f"{len(shifts)} shifts for {len(dims)} dims: expected as many")
     return t.wrap(lib.samba_roll(t.value(input), len(shifts), shifts, dims or ffi.NULL))
 
 
@@ -538,7 +535,7 @@ def diagonal(t, input, offset=0, dim1=0, dim2=1):
 def as_strided(t, input, size, stride, storage_offset=None):
     """Places in the memory that torch thinks the tensor has, in order and without gaps."""
     if len(size) != len(stride):
-        raise errors.ArgumentError(f"{len(size)} sizes and {len(stride)} strides: expected as many")
+        raise ValueError(f"{len(size)} sizes and {len(stride)} strides: expected as many")
     size, stride, begin = list(size), list(stride), storage_offset or 0
 
     def put(base, value):

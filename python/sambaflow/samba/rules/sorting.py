@@ -3,7 +3,6 @@
 
 import torch
 
-from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast
 from sambaflow.samba.rules.reduction import in_dtype, two
@@ -55,7 +54,7 @@ def nanmedian(t, input, dim=None, keepdim=False):
 @rule(torch.searchsorted, aten.searchsorted)
 def searchsorted(t, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise errors.ArgumentError(f"side must be 'left' or 'right', as `right` says, given {side!r} and right={right}")
+        raise ValueError(f"side must be 'left' or 'right', as `right` says, given {side!r} and right={right}")
     sequence = t.value(sorted_sequence)
     if sorter is not None:
         sequence = lib.samba_gather(sequence, -1, t.value(sorter))
@@ -73,7 +72,7 @@ def _running(call, *functions):
     @rule(*functions)
     def traced(t, input, dim, *, dtype=None):
         if dtype is torch.bool:
-            raise errors.ArgumentTypeError("dtype must be one of numbers, given torch.bool")
+            raise TypeError("dtype must be one of numbers, given torch.bool")
         return in_dtype(t, input, dtype, call, dim)
 
     return traced
