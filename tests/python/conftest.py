@@ -13,3 +13,4 @@ def fresh():
     samba.session.reset()
     yield
     samba.session.reset()
+    assert torch.distributions.Distribution._validate_args, "a trace has left its patches of torch behind"
