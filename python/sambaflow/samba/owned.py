@@ -101,7 +101,7 @@ class Owned:
             name, sample = self.name_of(tensor) if self.has(tensor) else "", self._samples.get(id(tensor))
             if sample is None or not session.has(name) or not session.has(f"{name}.grad"):
                 continue
-            now, trained = _sample(tensor._held), _sample(tensor.as_held(session.device_get(name)))
+            now, trained = _sample(tensor._held), _sample(tensor._as_held(session.device_get(name)))
             if now is not None and torch.equal(now, sample) and not torch.equal(trained, sample):
                 return name
         return None

@@ -246,7 +246,7 @@ def polygamma_method(t, input, n):
 @rule(torch.mvlgamma, T.mvlgamma, aten.mvlgamma, torch.special.multigammaln)
 def mvlgamma(t, input, p):
     if p < 1:
-        raise RuntimeError(f"mvlgamma: p is 1 or more, given {p}")
+        raise ValueError(f"p is 1 or more, given {p}")
     x = input if floating(input) else input.float()
     rest = p * (p - 1) / 4 * math.log(math.pi)
     return torch.lgamma(x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype) / 2).sum(-1) + rest

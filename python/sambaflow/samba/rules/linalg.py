@@ -6,6 +6,7 @@ The functions that give an error code beside their result (`_ex`) are not traced
 import torch
 
 from sambaflow._core import ffi, lib
+from sambaflow.errors import ArgumentError
 from sambaflow.samba.rules.common import unsupported
 from sambaflow.samba.rules.reduction import two
 from sambaflow.samba.trace import rule
@@ -20,9 +21,9 @@ def _into(t, out, result):
     return result if out is None else t.into(out, result)
 
 
-def _triangle(what, UPLO):
+def _triangle(t, what, UPLO):
     if UPLO not in ("L", "U", "l", "u"):
-        raise RuntimeError(f"{what}: UPLO is 'L' or 'U', given {UPLO!r}")
+        raise ArgumentError(f"{what}: UPLO is 'L' or 'U', given {UPLO!r}{t.where()}")
     return UPLO in ("U", "u")
 
 
@@ -106,7 +107,7 @@ def lstsq(t, input, b, rcond=None, *, driver=None):
     """What torch's drivers give beside the solution: gelsy, the default, the rank; gels the squares of what is left over, where
     there are more rows than columns; gelsd and gelss both, and the singular values. As if no column depended on others."""
     if driver not in (None, "gelsy", "gels", "gelsd", "gelss"):
-        raise RuntimeError(f"lstsq: the driver is gels, gelsy, gelsd or gelss, given {driver!r}")
+        raise ArgumentError(f"lstsq: the driver is gels, gelsy, gelsd or gelss, given {driver!r}{t.where()}")
     cutoff = torch.finfo(input.dtype).eps * max(input.shape[-2:]) if rcond is None else rcond
     column = b.unsqueeze(-1) if b.dim() == input.dim() - 1 else b
     solution = t.wrap(lib.samba_lstsq(t.value(input), t.value(column), cutoff))
@@ -154,7 +155,7 @@ def slogdet(t, input):
 @rule(L.qr, aten.linalg_qr)
 def linalg_qr(t, A, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
-        raise RuntimeError(f"qr: the mode is 'reduced', 'complete' or 'r', given {mode!r}")
+        raise ArgumentError(f"qr: the mode is 'reduced', 'complete' or 'r', given {mode!r}{t.where()}")
     if mode == "complete" and A.shape[-2] > A.shape[-1]:
         unsupported(t, "torch.linalg.qr(mode='complete') of more rows than columns is not traced: use mode='reduced'")
     q, r = two(t, types.linalg_qr, lib.samba_qr, t.value(A))
@@ -168,12 +169,12 @@ def qr(t, input, some=True):
 
 @rule(L.eigh, aten.linalg_eigh)
 def eigh(t, A, UPLO="L"):
-    return two(t, types.linalg_eigh, lib.samba_eigh, t.value(A), _triangle("eigh", UPLO))
+    return two(t, types.linalg_eigh, lib.samba_eigh, t.value(A), _triangle(t, "eigh", UPLO))
 
 
 @rule(L.eigvalsh, aten.linalg_eigvalsh)
 def eigvalsh(t, A, UPLO="L", *, out=None):
-    return _into(t, out, t.wrap(lib.samba_eigvalsh(t.value(A), _triangle("eigvalsh", UPLO))))
+    return _into(t, out, t.wrap(lib.samba_eigvalsh(t.value(A), _triangle(t, "eigvalsh", UPLO))))
 
 
 def _svd(t, A):
