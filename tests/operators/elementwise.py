@@ -211,7 +211,7 @@ def _rules(names, samples, dtypes=FLOATS, **options):
 def _summed(samples):
     """Of two terms that may cancel: errors are units of theirs; among corners of what the row says."""
     return lambda make: (
-        dataclasses.replace(sample, terms=2 if all(bool((x.abs() < 100).all()) for x in sample.args) else 1)
+        dataclasses.replace(sample, terms=2 if all(bool((x.double().abs() < 100).all()) for x in sample.args) else 1)
         for sample in samples(make)
     )
 

@@ -337,6 +337,11 @@ def _named(call, what):
     return lambda a: call(what(a))
 
 
+def _least(make):
+    """Those that torch takes: it broadcasts no batch, and has no rank of no columns."""
+    return (x for x in _systems(make) if x.args[0].shape[:-2] == x.args[1].shape[:-2] and 0 not in x.args[0].shape[-2:])
+
+
 SIGNS = "vectors are compared up to their signs, which are those of no library"
 LINALG = [
     Operator("cholesky", _named(torch.linalg.cholesky, _definite), _matrices(SQUARE), dtypes=REAL),
@@ -356,17 +361,19 @@ LINALG = [
     Operator("det", torch.linalg.det, _matrices(SQUARE), dtypes=REAL),
     Operator("slogdet", lambda a: tuple(torch.linalg.slogdet(_regular(a))), _matrices(SQUARE), dtypes=REAL),
     Operator("logdet", _named(torch.logdet, _definite), _matrices(SQUARE), dtypes=REAL),
-    Operator("qr", lambda a: tuple(torch.linalg.qr(_values_apart(a))), _matrices(SQUARE + OBLONG), dtypes=REAL),
-    Operator("eigh", _eigh, _matrices(SQUARE), dtypes=REAL, note=SIGNS),
-    Operator("eigvalsh", _named(torch.linalg.eigvalsh, _separate), _matrices(SQUARE), dtypes=REAL),
-    Operator("svd", _svd, _matrices(SQUARE + OBLONG), dtypes=REAL, note=SIGNS),
-    Operator("svdvals", _named(torch.linalg.svdvals, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL),
-    Operator("pinv", _named(torch.linalg.pinv, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL),
-    Operator("lstsq", lambda a, b: torch.linalg.lstsq(_values_apart(a), b).solution, _systems, dtypes=REAL),
+    Operator("qr", lambda a: tuple(torch.linalg.qr(_values_apart(a))), _matrices(SQUARE + OBLONG), dtypes=REAL, place=8.0),
+    Operator("eigh", _eigh, _matrices(SQUARE), dtypes=REAL, place=8.0, note=SIGNS),
+    Operator("eigvalsh", _named(torch.linalg.eigvalsh, _separate), _matrices(SQUARE), dtypes=REAL, place=8.0),
+    Operator("svd", _svd, _matrices(SQUARE + OBLONG), dtypes=REAL, place=8.0, note=SIGNS),
+    Operator("svdvals", _named(torch.linalg.svdvals, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL, place=8.0),
+    Operator("pinv", _named(torch.linalg.pinv, _values_apart), _matrices(SQUARE + OBLONG), dtypes=REAL, place=8.0),
+    Operator("lstsq", lambda a, b: torch.linalg.lstsq(_values_apart(a), b).solution, _least, dtypes=REAL, place=8.0),
     Operator("matrix_power", lambda a: torch.linalg.matrix_power(a, 5), _matrices(SQUARE), dtypes=REAL),
     Operator("matrix_power -2", lambda a: torch.linalg.matrix_power(_regular(a), -2), _matrices(SQUARE), dtypes=REAL),
     Operator("matrix_exp", lambda a: torch.linalg.matrix_exp(3 * a), _matrices(SQUARE), dtypes=REAL),
-    Operator("matrix_norm nuc", lambda a: torch.linalg.matrix_norm(_values_apart(a), "nuc"), _matrices(OBLONG), dtypes=REAL),
+    Operator(
+        "matrix_norm nuc", lambda a: torch.linalg.matrix_norm(_values_apart(a), "nuc"), _matrices(OBLONG), dtypes=REAL, place=8.0
+    ),
 ]
 
 OPERATORS = [

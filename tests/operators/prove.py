@@ -172,11 +172,11 @@ class Proof:
         if exact or not dtype.is_floating_point:
             return Expected(torchs[which][i], torchs[which][i], dtype)
         around = expected_around(wide.double(), torchs[which][i], [move[which][i] for move in moves], dtype, self.row.ulp, terms)
-        if self.row.place:
+        if self.row.place and any(isinstance(x, torch.Tensor) and x.numel() for x in sample.args):
             around.allowed += (
                 self.row.place
                 * torch.finfo(dtype).eps
-                * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor))
+                * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor) and x.numel())
             )
         return around
 

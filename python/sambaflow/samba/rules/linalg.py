@@ -118,7 +118,10 @@ def lstsq(t, input, b, rcond=None, *, driver=None):
         rest = rest if column is b else rest.squeeze(-1)
     if driver != "gels":
         singular = L.svdvals(input.detach())
-        found = (singular > cutoff * singular.amax(-1, keepdim=True)).sum(-1)
+        if singular.shape[-1] > 0:
+            found = (singular > cutoff * singular.amax(-1, keepdim=True)).sum(-1)
+        else:
+            found = torch.zeros(singular.shape[:-1], dtype=torch.int64)
         values = singular if driver in ("gelsd", "gelss") else values
     return types.linalg_lstsq((solution if column is b else solution.squeeze(-1), rest, found, values))
 
