@@ -60,7 +60,8 @@ static void fourier_case(samba_dtype dtype, int form, bool inverse, int64_t oute
                                    .inner = inner,
                                    .scale = 0.75,
                                    .pairs = form == SAMBA_FOURIER_COMPLEX ? 1 : 0.5};
-    const samba_attrs attrs = {.fourier = {form, inverse, 1, size, fourier.scale, fourier.pairs}};
+    const samba_attrs attrs = {
+        .fourier = {.form = form, .inverse = inverse, .dim = 1, .length = size, .scale = fourier.scale, .pairs = fourier.pairs}};
     const int64_t half = size / 2 + 1;
     samba_array arrays[2] = {
         array_of(dtype, outer, form == SAMBA_FOURIER_TO_REAL ? half : size, inner, form != SAMBA_FOURIER_FROM_REAL),
@@ -118,7 +119,7 @@ static void test_many_and_none(void **state)
 static void ctc_case(samba_dtype dtype, bool gradient, int64_t steps, int64_t batch, int64_t classes, int64_t most, int wrong)
 {
     const samba_ctc ctc = {gradient, rand() % 2, steps, batch, classes, most, rand() % classes};
-    const samba_attrs attrs = {.ctc = {ctc.blank, ctc.zero_infinity}};
+    const samba_attrs attrs = {.ctc = {.blank = ctc.blank, .zero_infinity = ctc.zero_infinity}};
     const samba_array x = {.dtype = dtype, .rank = 3, .shape = {steps, batch, classes}, .numel = steps * batch * classes},
                       rows = {.dtype = dtype, .rank = 1, .shape = {batch}, .numel = batch},
                       lengths = {.dtype = SAMBA_INT64, .rank = 1, .shape = {batch}, .numel = batch};
