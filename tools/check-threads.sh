@@ -16,6 +16,8 @@ for name in "$@"; do
     ninja -C "$build" --quiet "tests/unit/test_$name"
 done
 ninja -C "$build" --quiet tests/fuzz/fuzz sambaflow examples/lenet examples/gpt2 examples/lstm
+# The fuzzer draws matrices where LAPACK is there.
+! ninja -C "$build" -t query libsambaflow-lapack.so >/dev/null 2>&1 || ninja -C "$build" --quiet libsambaflow-lapack.so
 export OMP_NUM_THREADS=2 OMP_TOOL_LIBRARIES="$archer" ARCHER_OPTIONS=verbose=0
 export TSAN_OPTIONS=halt_on_error=0:exitcode=66:ignore_noninstrumented_modules=1
 # The sanitizer of this version needs addresses where older kernels put them.
