@@ -10,7 +10,8 @@ import sambaflow
 from sambaflow import errors
 
 ROOT = pathlib.Path(sambaflow.__file__).parent
-# What Python's own protocols ask for: an attribute or a module that is not there, the end of an iterator, a key, memory that DLPack refuses.
+# What Python's own protocols ask for: an attribute or a module that is not there, the end of an iterator, a key, memory that
+# DLPack refuses.
 PROTOCOLS = {"AttributeError", "ImportError", "StopIteration", "KeyError", "BufferError", "SystemExit"}
 
 

@@ -63,7 +63,7 @@ def runs(folder, layers):
     }
 
 
-# As Python 3.11 counts, with a fifth to spare: 666 opcodes are 8.5 us above the C call on an idle machine.
+# As Python 3.11 counts: 666 opcodes are 8.5 us above the C call on an idle machine.
 MOST = {"both outputs": (820, 57), "the loss": (740, 47), "a hyperparameter": (885, 63)}
 
 
