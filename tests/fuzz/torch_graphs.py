@@ -20,6 +20,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 from steady import steady
+from torch_matrices import MATRICES
 
 NODE = re.compile(r"%(\d+) = (\w+)((?: %\d+)*)(.*) : (\w+)\[([\d,]*)\]")
 
@@ -259,6 +260,7 @@ SPECIAL = {
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
+    "trigamma": lambda ins, a: torch.special.polygamma(1, ins[0]),
     "fft": lambda ins, a: fourier(ins[0], a),
     "multilabel_margin": lambda ins, a: multilabel_margin(ins[0], ins[1]),
     "attention": attention,
@@ -326,6 +328,8 @@ def gradient_of(op, ins, a):
 def compute(op, ins, a):
     if op in SPECIAL:
         return SPECIAL[op](ins, a)
+    if op in MATRICES:
+        return MATRICES[op](ins, a)
     if op.endswith("_grad"):
         return gradient_of(op, ins, a)
     call = getattr(torch, op, None) or getattr(F, op, None)
