@@ -269,7 +269,8 @@ static void add_assignments(fuzz_maker *m)
             const samba_node *node = samba_node_at(m->graph, (samba_ref)i);
             bool fits_in =
                 node->dtype == buffer->dtype && samba_shape_equal(node->rank, node->shape, buffer->rank, buffer->shape);
-            if (fits_in && (samba_ref)i != m->buffers[b].buffer && node->op != SAMBA_OP_constant && fuzz_chance(m, 60))
+            if (fits_in && (samba_ref)i != m->buffers[b].buffer && node->op != SAMBA_OP_constant &&
+                !fuzz_is_of_gradient(m->graph, (samba_ref)i) && fuzz_chance(m, 60))
                 next = (samba_ref)i;
         }
         if (next == SAMBA_NONE)
