@@ -30,4 +30,13 @@ samba_ref samba_emit_triangular_solve(samba_graph *graph, samba_ref a, samba_ref
 samba_ref samba_emit_lu(samba_graph *graph, samba_ref a, bool singular);
 samba_ref samba_emit_lu_solve(samba_graph *graph, samba_ref lu, samba_ref b, bool transposed);
 
+/* Parts of qr and svd, by their attribute. */
+enum { SAMBA_PART_Q, SAMBA_PART_R };
+enum { SAMBA_PART_U, SAMBA_PART_VALUES, SAMBA_PART_V };
+/* spectrum.c: the gradient of `a`, which has elements, for that of a part of its factors: Q or R; the values, a row (..., 1, k),
+ * or the vectors; U, the values as a row, or V transposed. */
+samba_ref samba_emit_qr_gradient(samba_graph *graph, samba_ref a, int64_t part, samba_ref g);
+samba_ref samba_emit_eigh_gradient(samba_graph *graph, samba_ref a, bool of_vectors, samba_ref g);
+samba_ref samba_emit_svd_gradient(samba_graph *graph, samba_ref a, int64_t part, samba_ref g);
+
 #endif

@@ -13,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, R };
-enum { VALUES, VECTORS, VALUES_ALONE };              /* of eigh */
-enum { SVD_U, SVD_VALUES, SVD_V, SVD_VALUES_ALONE }; /* of svd */
+enum { Q = SAMBA_PART_Q };
+enum { VALUES, VECTORS, VALUES_ALONE }; /* of eigh */
+enum { SVD_U = SAMBA_PART_U, SVD_VALUES = SAMBA_PART_VALUES, SVD_V = SAMBA_PART_V, SVD_VALUES_ALONE };
 
 /* ---- inference ---- */
 
@@ -123,24 +123,23 @@ static samba_ref through_reflections(samba_graph *graph, samba_ref q, samba_ref 
     return samba_emit_turned(graph, samba_emit_triangular_solve(graph, r, samba_emit_turned(graph, sum), true, false));
 }
 
-samba_status samba_vjp_qr(samba_vjp *vjp)
+samba_ref samba_emit_qr_gradient(samba_graph *graph, samba_ref a, int64_t part, samba_ref g)
 {
-    samba_graph *graph = vjp->graph;
-    const bool of_q = vjp->node->attrs->part.part == Q;
-    const samba_node node = *samba_node_at(graph, vjp->inputs[0]);
+    if (a == SAMBA_NONE || g == SAMBA_NONE)
+        return SAMBA_NONE;
+    const bool of_q = part == Q;
+    const samba_node node = *samba_node_at(graph, a);
     const int64_t m = samba_rows_of(&node), n = samba_columns_of(&node);
-    if (m == 0 || n == 0)
-        return SAMBA_OK;
-    samba_ref factors = factors_of(graph, SAMBA_OP_qr_factors, vjp->inputs[0], false), g = vjp->gradient;
+    samba_ref factors = factors_of(graph, SAMBA_OP_qr_factors, a, false);
     samba_ref q = samba_emit_rows(graph, factors, 0, m);
     samba_ref r = samba_emit_turned(graph, samba_emit_rows(graph, factors, m, m + n));
     if (m >= n) {
         if (of_q) {
             samba_ref turned = samba_emit_turned(graph, samba_emit1(graph, SAMBA_OP_neg, g));
-            return samba_vjp_deliver(vjp, 0, through_reflections(graph, q, r, g, samba_emit_product(graph, turned, q)));
+            return through_reflections(graph, q, r, g, samba_emit_product(graph, turned, q));
         }
         samba_ref right = samba_emit_turned(graph, g);
-        return samba_vjp_deliver(vjp, 0, through_reflections(graph, q, r, SAMBA_NONE, samba_emit_product(graph, r, right)));
+        return through_reflections(graph, q, r, SAMBA_NONE, samba_emit_product(graph, r, right));
     }
     /* a = (a1, a2), r = (r1, r2): q and r1 are those of a1, and r2 = q^T a2 */
     samba_ref r1 = samba_emit_columns(graph, r, 0, m), parts[2], of_square = g;
@@ -151,7 +150,7 @@ samba_status samba_vjp_qr(samba_vjp *vjp)
         shape[node.rank - 1] = n - m;
         parts[1] = samba_emit_expand(graph, zero, node.rank, shape);
     } else {
-        samba_ref g2 = samba_emit_columns(graph, g, m, n), a2 = samba_emit_columns(graph, vjp->inputs[0], m, n);
+        samba_ref g2 = samba_emit_columns(graph, g, m, n), a2 = samba_emit_columns(graph, a, m, n);
         parts[1] = samba_emit_product(graph, q, g2);
         of_square = samba_emit_product(graph, a2, samba_emit_turned(graph, g2));
     }
@@ -163,7 +162,16 @@ samba_status samba_vjp_qr(samba_vjp *vjp)
     }
     parts[0] = through_reflections(graph, q, r1, of_square, slopes);
     samba_attrs attrs = {.axis = {.dim = node.rank - 1}};
-    return samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_concat, 2, parts, &attrs));
+    return samba_emit(graph, SAMBA_OP_concat, 2, parts, &attrs);
+}
+
+samba_status samba_vjp_qr(samba_vjp *vjp)
+{
+    const samba_node *a = samba_node_at(vjp->graph, vjp->inputs[0]);
+    if (samba_rows_of(a) == 0 || samba_columns_of(a) == 0)
+        return SAMBA_OK;
+    const int64_t part = vjp->node->attrs->part.part;
+    return samba_vjp_deliver(vjp, 0, samba_emit_qr_gradient(vjp->graph, vjp->inputs[0], part, vjp->gradient));
 }
 
 /* l_j - l_i, of the squares of values with `squares`; 1 on the diagonal. l (..., 1, n) */
@@ -189,28 +197,30 @@ static samba_ref as_row(samba_graph *graph, samba_ref g)
     return samba_emit_reshape(graph, g, node.rank + 1, shape);
 }
 
+samba_ref samba_emit_eigh_gradient(samba_graph *graph, samba_ref a, bool of_vectors, samba_ref g)
+{
+    if (a == SAMBA_NONE || g == SAMBA_NONE)
+        return SAMBA_NONE;
+    const samba_node node = *samba_node_at(graph, a);
+    const int64_t n = samba_columns_of(&node);
+    samba_ref factors = factors_of(graph, SAMBA_OP_eigh_factors, a, false);
+    samba_ref l = samba_emit_rows(graph, factors, 0, 1), v = samba_emit_rows(graph, factors, 1, 1 + n);
+    samba_ref turned = samba_emit_turned(graph, v);
+    if (!of_vectors)
+        return samba_emit_product(graph, samba_emit2(graph, SAMBA_OP_mul, v, g), turned);
+    samba_ref slopes = samba_emit_product(graph, turned, g);
+    slopes = samba_emit2(graph, SAMBA_OP_div, slopes, differences(graph, l, false, (samba_dtype)node.dtype));
+    samba_ref left = samba_emit_product(graph, v, samba_emit_where_rows(graph, slopes, SAMBA_OP_ne, SAMBA_NONE));
+    samba_ref result = samba_emit_product(graph, left, turned); /* half of it for each of a pair of elements, one number */
+    samba_ref other = samba_emit_turned(graph, result);
+    return samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_add, result, other), 0.5);
+}
+
 samba_status samba_vjp_eigh(samba_vjp *vjp)
 {
-    samba_graph *graph = vjp->graph;
-    const int64_t part = vjp->node->attrs->part.part;
-    const samba_node node = *samba_node_at(graph, vjp->inputs[0]);
-    const int64_t n = samba_columns_of(&node);
-    samba_ref factors = factors_of(graph, SAMBA_OP_eigh_factors, vjp->inputs[0], false);
-    samba_ref l = samba_emit_rows(graph, factors, 0, 1), v = samba_emit_rows(graph, factors, 1, 1 + n);
-    samba_ref turned = samba_emit_turned(graph, v), left;
-    if (part != VECTORS) {
-        left = samba_emit2(graph, SAMBA_OP_mul, v, as_row(graph, vjp->gradient));
-    } else {
-        samba_ref slopes = samba_emit_product(graph, turned, vjp->gradient);
-        slopes = samba_emit2(graph, SAMBA_OP_div, slopes, differences(graph, l, false, (samba_dtype)node.dtype));
-        left = samba_emit_product(graph, v, samba_emit_where_rows(graph, slopes, SAMBA_OP_ne, SAMBA_NONE));
-    }
-    samba_ref result = samba_emit_product(graph, left, turned);
-    if (part == VECTORS) { /* half of it for each of a pair of elements, which are one number */
-        samba_ref other = samba_emit_turned(graph, result);
-        result = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_add, result, other), 0.5);
-    }
-    return samba_vjp_deliver(vjp, 0, result);
+    const bool of_vectors = vjp->node->attrs->part.part == VECTORS;
+    samba_ref g = of_vectors ? vjp->gradient : as_row(vjp->graph, vjp->gradient);
+    return samba_vjp_deliver(vjp, 0, samba_emit_eigh_gradient(vjp->graph, vjp->inputs[0], of_vectors, g));
 }
 
 /* x - basis (basis^T x): what of x lies outside of the columns of `basis`. */
@@ -220,19 +230,17 @@ static samba_ref outside(samba_graph *graph, samba_ref basis, samba_ref x)
     return samba_emit2(graph, SAMBA_OP_sub, x, samba_emit_product(graph, basis, inside));
 }
 
-samba_status samba_vjp_svd(samba_vjp *vjp)
+samba_ref samba_emit_svd_gradient(samba_graph *graph, samba_ref a, int64_t part, samba_ref g)
 {
-    samba_graph *graph = vjp->graph;
-    const int64_t part = vjp->node->attrs->part.part;
-    const samba_node node = *samba_node_at(graph, vjp->inputs[0]);
+    if (a == SAMBA_NONE || g == SAMBA_NONE)
+        return SAMBA_NONE;
+    const samba_node node = *samba_node_at(graph, a);
     const int64_t m = samba_rows_of(&node), n = samba_columns_of(&node), k = m < n ? m : n;
-    samba_ref factors = factors_of(graph, SAMBA_OP_svd_factors, vjp->inputs[0], false), g = vjp->gradient;
+    samba_ref factors = factors_of(graph, SAMBA_OP_svd_factors, a, false);
     samba_ref u = samba_emit_rows(graph, factors, 0, m), v = samba_emit_rows(graph, factors, m + 1, m + 1 + n);
     samba_ref s = samba_emit_rows(graph, factors, m, m + 1), turned = samba_emit_turned(graph, v);
-    if (part == SVD_VALUES || part == SVD_VALUES_ALONE) {
-        samba_ref left = samba_emit2(graph, SAMBA_OP_mul, u, as_row(graph, g));
-        return samba_vjp_deliver(vjp, 0, samba_emit_product(graph, left, turned));
-    }
+    if (part == SVD_VALUES)
+        return samba_emit_product(graph, samba_emit2(graph, SAMBA_OP_mul, u, g), turned);
     const bool of_u = part == SVD_U;
     samba_ref basis = of_u ? u : v, slope = of_u ? g : samba_emit_turned(graph, g);
     samba_ref inner = samba_emit_product(graph, samba_emit_turned(graph, basis), slope);
@@ -247,7 +255,18 @@ samba_status samba_vjp_svd(samba_vjp *vjp)
         samba_ref rest = samba_emit2(graph, SAMBA_OP_div, outside(graph, v, slope), s);
         result = samba_emit2(graph, SAMBA_OP_add, result, samba_emit_product(graph, u, samba_emit_turned(graph, rest)));
     }
-    return samba_vjp_deliver(vjp, 0, result);
+    return result;
+}
+
+samba_status samba_vjp_svd(samba_vjp *vjp)
+{
+    int64_t part = vjp->node->attrs->part.part;
+    samba_ref g = vjp->gradient;
+    if (part == SVD_VALUES_ALONE)
+        part = SVD_VALUES;
+    if (part == SVD_VALUES)
+        g = as_row(vjp->graph, g);
+    return samba_vjp_deliver(vjp, 0, samba_emit_svd_gradient(vjp->graph, vjp->inputs[0], part, g));
 }
 
 /* ---- reference ---- */
