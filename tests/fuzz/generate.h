@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph in the making, for generate.c and what draws: recipes.c (operators), views.c, layers.c;
+ * A graph in the making, for generate.c and what draws: recipes.c (operators), matrices.c, views.c, layers.c;
  * operands.c is common to them. */
 #ifndef SAMBA_FUZZ_GENERATE_H
 #define SAMBA_FUZZ_GENERATE_H
@@ -81,6 +81,9 @@ samba_ref fuzz_of_rank(fuzz_maker *m, samba_ref value, int rank); /* reshaped */
 
 /* ---- recipes.c ---- */
 samba_ref fuzz_draw(fuzz_maker *m); /* one more node, of any operator; SAMBA_NONE: what was drawn made no sense */
+
+/* ---- matrices.c ---- */
+samba_ref fuzz_matrices(fuzz_maker *m, samba_op op);
 
 /* ---- layers.c ---- */
 samba_ref fuzz_layer(fuzz_maker *m); /* the nodes of a layer or function of the public interface */

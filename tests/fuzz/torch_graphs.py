@@ -261,6 +261,11 @@ SPECIAL = {
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
     "trigamma": lambda ins, a: torch.special.polygamma(1, ins[0]),
+    "leaky_relu": lambda ins, a: torch.where(ins[0] > 0, ins[0], ins[0] * ins[1]),
+    "hardshrink": lambda ins, a: torch.where(ins[0].abs() > ins[1].detach(), ins[0], 0),
+    "softshrink": lambda ins, a: torch.where(
+        ins[0] > ins[1], ins[0] - ins[1], torch.where(ins[0] < -ins[1], ins[0] + ins[1], 0 * ins[0])
+    ),
     "fft": lambda ins, a: fourier(ins[0], a),
     "multilabel_margin": lambda ins, a: multilabel_margin(ins[0], ins[1]),
     "attention": attention,
