@@ -136,6 +136,20 @@ void samba_matrix_lu_solve(int64_t n, int64_t right, const double *lu, double *b
         exchange(b, right, i, (int64_t)pivots[i]);
 }
 
+/* What Householder's reflection number j, which stands below the diagonal of a (m, n), makes of columns from `first` on of x
+ * (m, width). */
+static void reflect(int64_t m, int64_t n, const double *a, int64_t j, double factor, double *x, int64_t width, int64_t first)
+{
+    for (int64_t c = first; c < width; c++) {
+        double sum = x[j * width + c];
+        for (int64_t i = j + 1; i < m; i++)
+            sum += a[i * n + j] * x[i * width + c];
+        x[j * width + c] -= factor * sum;
+        for (int64_t i = j + 1; i < m; i++)
+            x[i * width + c] -= factor * sum * a[i * n + j];
+    }
+}
+
 /* Q (m, k) and R (k, n), by reflections that leave a column as it is where nothing stands below its diagonal. */
 void samba_matrix_qr(int64_t m, int64_t n, double *a, double *q, double *r, double *factors)
 {
@@ -152,27 +166,13 @@ void samba_matrix_qr(int64_t m, int64_t n, double *a, double *q, double *r, doub
         for (int64_t i = j + 1; i < m; i++)
             a[i * n + j] /= alpha - beta;
         a[j * n + j] = beta;
-        for (int64_t c = j + 1; c < n; c++) {
-            double sum = a[j * n + c];
-            for (int64_t i = j + 1; i < m; i++)
-                sum += a[i * n + j] * a[i * n + c];
-            a[j * n + c] -= factors[j] * sum;
-            for (int64_t i = j + 1; i < m; i++)
-                a[i * n + c] -= factors[j] * sum * a[i * n + j];
-        }
+        reflect(m, n, a, j, factors[j], a, n, j + 1);
     }
     for (int64_t i = 0; i < m; i++)
         for (int64_t c = 0; c < k; c++)
             q[i * k + c] = i == c;
     for (int64_t j = k - 1; j >= 0; j--)
-        for (int64_t c = 0; c < k; c++) {
-            double sum = q[j * k + c];
-            for (int64_t i = j + 1; i < m; i++)
-                sum += a[i * n + j] * q[i * k + c];
-            q[j * k + c] -= factors[j] * sum;
-            for (int64_t i = j + 1; i < m; i++)
-                q[i * k + c] -= factors[j] * sum * a[i * n + j];
-        }
+        reflect(m, n, a, j, factors[j], q, k, 0);
     for (int64_t i = 0; i < k; i++)
         for (int64_t c = 0; c < n; c++)
             r[i * n + c] = c >= i ? a[i * n + c] : 0;

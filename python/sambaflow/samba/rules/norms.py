@@ -105,9 +105,9 @@ def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @rule(torch.linalg.matrix_norm, aten.linalg_matrix_norm)
 def matrix_norm(t, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     if ord not in ("fro", "nuc", 1, -1, 2, -2, float("inf"), float("-inf")):
-        raise ValueError(f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, given {ord!r}")
+        raise ValueError(f"ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, given {ord!r}")
     if A.dim() < 2 or len(dim) != 2 or dim[0] % A.dim() == dim[1] % A.dim():
-        raise ValueError(f"matrix_norm: expected two dims of a tensor of 2 dims or more, given {dim} and rank {A.dim()}")
+        raise ValueError(f"expected two dims of a tensor of 2 dims or more, given {dim} and rank {A.dim()}")
     x = cast(t, A, dtype).movedim(dim, (-2, -1))
     if ord == "fro":
         result = torch.linalg.vector_norm(x, 2, (-2, -1))
