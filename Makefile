@@ -70,7 +70,7 @@ fuzz: all
 # PEFs, graphs' texts, files of tensors and checkpoints, changed by clang's libFuzzer under sanitizers, each so many seconds.
 # FILES="pef data": a part.
 FUZZ_SECONDS ?= 1800
-fuzz-files: | packages
+fuzz-files: all
 	@tools/fuzz-files.sh $(BUILD) $(FUZZ_SECONDS) $(FILES)
 
 # Half an hour of mixed work, in C and then in Python: nothing may grow. SECONDS=60: shorter.

@@ -111,8 +111,8 @@ def main(case):
     largest = max(memory for _, memory, _ in alone.values())
     sizes = ", ".join(" x ".join(map(str, shape)) for shape in examples)
     print(
-        f"{case} ({sizes}): an epoch of {len(batches)} batches {statistics.median(ours):.1f} ms (best {min(ours):.1f}), by graphs "
-        f"of their own {statistics.median(theirs):.1f} ms (best {min(theirs):.1f}): "
+        f"{case} ({sizes}): an epoch of {len(batches)} batches {statistics.median(ours):.1f} ms (best {min(ours):.1f}), by a PEF "
+        f"for each {statistics.median(theirs):.1f} ms (best {min(theirs):.1f}): "
         f"{statistics.median(ours) / statistics.median(theirs):.3f} times as long (bests {min(ours) / min(theirs):.3f}); memory "
         f"{several[1] / 2**20:.1f} MiB, the largest alone {largest / 2**20:.1f} MiB: {several[1] / largest:.3f}",
         flush=True,

@@ -1,31 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes the inputs that the harnesses over files begin with, tests/fuzz/corpus, anew: plans made by hand and each of their stages
-# alone, small models' PEFs, graphs that were wrong once, files of tensors, a checkpoint. What a harness has found,
+# Makes the stored inputs of the harnesses over files, tests/fuzz/corpus, anew, where the harness does not make them itself
+# (files/replay.c): small models' PEFs, graphs that were wrong once, archives, ONNX models. What a harness has found,
 # corpus/NAME/found-*, stays.
 # Usage: tests/fuzz/make_corpus.sh BUILD_FOLDER
 set -eu
 build=$1 corpus=$(dirname "$0")/corpus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for name in pef graph data checkpoint tune; do
+for name in pef graph data; do
     mkdir -p "$corpus/$name"
     find "$corpus/$name" -type f ! -name 'found-*' -delete
-    "$build/tests/fuzz/fuzz_$name" --seeds "$corpus/$name"
 done
+"$build/tests/fuzz/fuzz_data" --seeds "$work"
 cp "$(dirname "$0")"/found/*.txt "$corpus/graph/"
-python3 - "$corpus/data" <<'END' # what the library reads and never writes: archives of arrays and packed IDX
+python3 - "$corpus/data" "$work" <<'END' # what the library reads and never writes: archives of arrays and packed IDX
 import gzip, io, sys, zipfile
 
-folder = sys.argv[1]
-npy = open(f"{folder}/x.npy", "rb").read()[1:]
+folder, made = sys.argv[1:]
+npy = open(f"{made}/x.npy", "rb").read()[1:]
 for name, how in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", how) as file:
         for member in ("x.npy", "y.npy"):
             file.writestr(zipfile.ZipInfo(member), npy, how)
     open(f"{folder}/{name}.npz", "wb").write(b"\1" + archive.getvalue())
-idx = open(f"{folder}/x-idx3-ubyte", "rb").read()[1:]
+idx = open(f"{made}/x-idx3-ubyte", "rb").read()[1:]
 open(f"{folder}/x-idx3-ubyte.gz", "wb").write(b"\4" + gzip.compress(idx, mtime=0))
 END
 # A model of each operator among the test cases of the ONNX project (its licence stands beside the folder), where its package is.

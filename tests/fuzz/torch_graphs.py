@@ -260,7 +260,7 @@ SPECIAL = {
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
-    "trigamma": lambda ins, a: torch.special.polygamma(1, ins[0]),
+    "trigamma": lambda ins, a: trigamma(ins[0]),
     "leaky_relu": lambda ins, a: torch.where(ins[0] > 0, ins[0], ins[0] * ins[1]),
     "hardshrink": lambda ins, a: torch.where(ins[0].abs() > ins[1].detach(), ins[0], 0),
     "softshrink": lambda ins, a: torch.where(
@@ -277,6 +277,13 @@ SPECIAL = {
 def along(call, x, a):
     dim = whole(a, "dim")
     return call(x.flip(dim), dim).flip(dim) if whole(a, "reverse") else call(x, dim)
+
+
+def trigamma(x):
+    """By Hurwitz's zeta function and reflection: torch.polygamma(1, x) has 11 digits."""
+    low = x < 0.5
+    right = torch.special.zeta(torch.full_like(x, 2), torch.where(low, 1 - x, x))
+    return torch.where(low, (torch.pi / torch.sin(torch.pi * x)) ** 2 - right, right)
 
 
 def fourier(x, a):

@@ -4,7 +4,8 @@
  * with replay.c, which gives it stored ones and, by a seed, changed copies of them. The names that begin with LLVMFuzzer are
  * libFuzzer's.
  *
- * A harness answers 0. What it must never do is crash, read or write where nothing is, take memory or time out of proportion. */
+ * A harness answers 0, and counts what was read as what it is. What it must never do is crash, read or write where nothing is,
+ * take memory or time out of proportion. */
 #ifndef SAMBA_FUZZ_FILES_H
 #define SAMBA_FUZZ_FILES_H
 
@@ -18,6 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 /* The harness's own way to change one, which knows its form. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed);
+/* How many inputs were read without an error: replay.c refuses inputs to begin with that are not, as those of an older format
+ * would be. */
+size_t samba_fuzz_accepted __attribute__((weak));
 /* Writes inputs to begin with as files into the folder. */
 void samba_fuzz_seeds(const char *folder);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a checkpoint: two bytes of length, the "checkpoint" of its manifest, and the bytes of one file of tensors. Checksums
- * and lengths are made right, so that what is behind them is reached:
- * the manifest's members, the file's tensors, and loading them into a session. */
+ * Bytes as a checkpoint: two lengths of two bytes, the "checkpoint" of its manifest and its files of tensors, the model's and the
+ * optimizer's, of which the last has what is left. Checksums and lengths in the manifest are made right, so that what is behind
+ * them is reached: the manifest's members, the files' tensors, and loading them into a session. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,23 +33,54 @@ static const char *hex(const void *bytes, size_t size, char text[17])
     return text;
 }
 
-/* The manifest with the file's facts and a checksum that is right; NULL: the bytes are no JSON. */
-static char *seal_manifest(const uint8_t *data, size_t size, const uint8_t *tensors, size_t tensor_bytes, const char **name)
+enum { FILES = 2, HEAD = 2 * FILES };
+
+typedef struct parts {
+    const uint8_t *manifest, *files[FILES];
+    size_t length, sizes[FILES];
+} parts;
+
+static size_t length_at(const uint8_t *data, int i, size_t most)
+{
+    const size_t length = data[2 * i] | (size_t)data[2 * i + 1] << 8;
+    return length < most ? length : most;
+}
+
+static parts parts_of(const uint8_t *data, size_t size)
+{
+    parts p = {.manifest = data + HEAD};
+    p.length = length_at(data, 0, size - HEAD);
+    p.files[0] = p.manifest + p.length;
+    p.sizes[0] = length_at(data, 1, size - HEAD - p.length);
+    p.files[1] = p.files[0] + p.sizes[0];
+    p.sizes[1] = size - HEAD - p.length - p.sizes[0];
+    return p;
+}
+
+/* A name that a file of the folder may have, or NULL. */
+static char *plain_name(const char *name)
+{
+    const bool plain =
+        name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128 && strcmp(name, SAMBA_MANIFEST) != 0;
+    return plain ? strdup(name) : NULL;
+}
+
+/* The manifest with the files' facts and a checksum that is right; NULL: the bytes are no JSON. */
+static char *seal_manifest(const parts *p, char *names[FILES])
 {
     char text[17];
-    json_t *member = json_loadb((const char *)data, size, 0, NULL);
-    json_t *file = json_array_get(json_object_get(member, "files"), 0);
-    *name = NULL;
-    if (json_is_object(file)) {
-        json_object_set_new(file, "bytes", json_integer((json_int_t)tensor_bytes));
-        json_object_set_new(file, "hash", json_string(hex(tensors, tensor_bytes, text)));
-        *name = json_string_value(json_object_get(file, "name"));
+    json_t *member = json_loadb((const char *)p->manifest, p->length, 0, NULL);
+    for (int i = 0; i < FILES; i++) {
+        json_t *file = json_array_get(json_object_get(member, "files"), (size_t)i);
+        names[i] = json_is_object(file) ? plain_name(json_string_value(json_object_get(file, "name"))) : NULL;
+        if (json_is_object(file)) {
+            json_object_set_new(file, "bytes", json_integer((json_int_t)p->sizes[i]));
+            json_object_set_new(file, "hash", json_string(hex(p->files[i], p->sizes[i], text)));
+        }
     }
     char *compact = member ? json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_t *object = compact ? json_pack("{s:s, s:O}", "hash", hex(compact, strlen(compact), text), "checkpoint", member) : NULL;
-    char *dump = object ? json_dumps(object, 0) : NULL,
-         *known = *name && !strchr(*name, '/') && **name != '.' && **name ? strdup(*name) : NULL;
-    *name = known;
+    char *dump = object ? json_dumps(object, 0) : NULL;
     json_decref(object);
     json_decref(member);
     free(compact);
@@ -76,60 +107,68 @@ static const char *folder_name(char folder[64])
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[64], path[512];
-    const char *name;
+    char folder[64], path[512], *names[FILES];
     samba_context *context;
     samba_checkpoint *checkpoint;
-    if (size < 2)
+    if (size < HEAD)
         return 0;
-    size_t length = data[0] | (size_t)data[1] << 8;
-    length = length < size - 2 ? length : size - 2;
-    char *manifest = seal_manifest(data + 2, length, data + 2 + length, size - 2 - length, &name);
+    const parts p = parts_of(data, size);
+    char *manifest = seal_manifest(&p, names);
     mkdir(folder_name(folder), 0700);
     if (manifest)
         write_file(folder, SAMBA_MANIFEST, manifest, strlen(manifest));
     else
         write_file(folder, SAMBA_MANIFEST, data, size);
-    bool written = name && strlen(name) < 128 && strcmp(name, SAMBA_MANIFEST) != 0;
-    if (written)
-        write_file(folder, name, data + 2 + length, size - 2 - length);
+    for (int i = 0; i < FILES; i++)
+        if (names[i])
+            write_file(folder, names[i], p.files[i], p.sizes[i]);
     if (samba_context_new(NULL, &context) != SAMBA_OK)
         abort();
     if (samba_checkpoint_open(context, folder, &checkpoint) == SAMBA_OK) {
         samba_session *session = new_session(context);
-        (void)samba_checkpoint_load(session, checkpoint);
+        samba_fuzz_accepted += samba_checkpoint_load(session, checkpoint) == SAMBA_OK;
         samba_session_free(session);
         samba_checkpoint_free(checkpoint);
     }
     samba_context_free(context);
     snprintf(path, sizeof path, "%s/%s", folder, SAMBA_MANIFEST);
     unlink(path);
-    if (written) {
-        snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i] ? names[i] : SAMBA_MANIFEST);
         unlink(path);
+        free(names[i]);
     }
     rmdir(folder);
     free(manifest);
-    free((char *)(uintptr_t)name);
     return 0;
+}
+
+static void set_length(uint8_t *data, int i, size_t length)
+{
+    data[2 * i] = (uint8_t)length;
+    data[2 * i + 1] = (uint8_t)(length >> 8);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
+    enum { LONGEST = 0xffff };
     uint64_t state = seed;
-    if (size < 3 || samba_fuzz_next(&state) % 2 == 0)
+    if (size < HEAD + 1 || samba_fuzz_next(&state) % 2 == 0)
         return LLVMFuzzerMutate(data, size, room);
-    size_t length = data[0] | (size_t)data[1] << 8; /* a part alone, the length with it */
-    length = length < size - 2 ? length : size - 2;
+    const parts p = parts_of(data, size); /* a part alone, its length with it */
+    const int which = (int)(samba_fuzz_next(&state) % (1 + FILES));
+    uint8_t *at = data + ((which == 0 ? p.manifest : p.files[which - 1]) - data);
+    const size_t length = which == 0 ? p.length : p.sizes[which - 1], behind = size - (size_t)(at - data) - length;
     uint8_t *part = malloc(room);
     if (!part)
         abort();
-    memcpy(part, data + 2, length);
-    size_t most = room - (size - length) < 65535 ? room - (size - length) : 65535, longer = LLVMFuzzerMutate(part, length, most);
-    memmove(data + 2 + longer, data + 2 + length, size - 2 - length);
-    memcpy(data + 2, part, longer);
-    data[0] = (uint8_t)longer;
-    data[1] = (uint8_t)(longer >> 8);
+    memcpy(part, at, length);
+    const size_t most = room - (size - length) < LONGEST ? room - (size - length) : LONGEST;
+    const size_t longer = LLVMFuzzerMutate(part, length < most ? length : most, most);
+    memmove(at + longer, at + length, behind);
+    memcpy(at, part, longer);
+    set_length(data, 0, which == 0 ? longer : p.length);
+    set_length(data, 1, which == 1 ? longer : p.sizes[0]);
     free(part);
     return size - length + longer;
 }
@@ -146,8 +185,6 @@ void samba_fuzz_seeds(const char *folder)
     samba_arena arena;
     samba_manifest manifest;
     json_error_t error;
-    void *tensors;
-    size_t size;
     options.folder = folder_name(parent);
     samba_arena_init(&arena, context);
     if (samba_checkpoint_save(session, &options) != SAMBA_OK)
@@ -155,24 +192,30 @@ void samba_fuzz_seeds(const char *folder)
     snprintf(path, sizeof path, "%s/checkpoint-0/%s", parent, SAMBA_MANIFEST);
     json_t *object = json_load_file(path, 0, &error);
     char *member = json_dumps(json_object_get(object, "checkpoint"), JSON_COMPACT);
-    if (samba_manifest_read(&arena, path, &manifest) != SAMBA_OK || manifest.file_count == 0 || !member)
+    if (samba_manifest_read(&arena, path, &manifest) != SAMBA_OK || manifest.file_count != FILES || !member)
         abort();
-    snprintf(path, sizeof path, "%s/checkpoint-0/%s", parent, manifest.files[0].name);
-    if (samba_file_read(context, path, &tensors, &size) != SAMBA_OK)
-        abort();
-    size_t length = strlen(member);
-    uint8_t *bytes = malloc(2 + length + size);
+    size_t length = strlen(member), end = HEAD + length;
+    uint8_t *bytes = malloc(end);
     if (!bytes)
         abort();
-    bytes[0] = (uint8_t)length;
-    bytes[1] = (uint8_t)(length >> 8);
-    memcpy(bytes + 2, member, length);
-    memcpy(bytes + 2 + length, tensors, size);
-    write_file(folder, "train", bytes, 2 + length + size);
+    memcpy(bytes + HEAD, member, length);
+    set_length(bytes, 0, length);
+    for (int i = 0; i < FILES; i++) {
+        void *tensors;
+        size_t size;
+        snprintf(path, sizeof path, "%s/checkpoint-0/%s", parent, manifest.files[i].name);
+        if (samba_file_read(context, path, &tensors, &size) != SAMBA_OK || !(bytes = realloc(bytes, end + size)))
+            abort();
+        memcpy(bytes + end, tensors, size);
+        end += size;
+        if (i == 0)
+            set_length(bytes, 1, size);
+        samba_free(context, tensors, size);
+    }
+    write_file(folder, "train", bytes, end);
     free(bytes);
     free(member);
     json_decref(object);
-    samba_free(context, tensors, size);
     samba_arena_free(&arena);
     samba_session_free(session);
     samba_context_free(context);

@@ -68,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t k = 0; k < count; k++)
             sum = (uint8_t)(sum + bytes[k]);
     }
+    samba_fuzz_accepted += status == SAMBA_OK;
     if (status == SAMBA_OK)
         samba_tensor_list_free(context, &list);
     samba_context_free(context);

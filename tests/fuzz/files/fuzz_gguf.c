@@ -85,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "opening %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
+    samba_fuzz_accepted += opened;
     if (opened)
         use(context, gguf);
     if (opened)

@@ -64,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "a graph's print is not read back: %s\n%s\n%s\n", samba_error_message(context), once, twice ? twice : "");
         abort();
     }
+    samba_fuzz_accepted += once != NULL;
     samba_text_free(context, once);
     samba_text_free(context, twice);
     samba_context_free(context);

@@ -172,6 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         samba_text text;
         if (samba_pef_decode(context, "input", f.bytes, f.size, &plan) != SAMBA_OK)
             break;
+        samba_fuzz_accepted++;
         samba_text_init(&text, context);
         samba_plan_log(context, &plan, &text);
         samba_text_clear(&text);

@@ -97,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "a session is neither tuned nor says why\n");
         abort();
     }
+    samba_fuzz_accepted += told.path != NULL;
     (void)samba_run(session, NULL);
     samba_session_free(session);
     samba_context_free(context);

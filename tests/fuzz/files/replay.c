@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a harness without libFuzzer, built by any compiler: over stored inputs, and over changed copies of them, others every
- * time.
+ * Runs a harness without libFuzzer, built by any compiler: over inputs that the harness makes to begin with, stored ones, and
+ * changed copies of them, others every time. What it makes must be read without an error; what is stored too, in harnesses that
+ * make some, but for what was found (found-NAME).
  *
- *   fuzz_NAME [--changes N] [--seed S] [--keep FILE] FILE_OR_FOLDER ...
+ *   fuzz_NAME [--changes N] [--seed S] [--keep FILE] [FILE_OR_FOLDER ...]
  *   fuzz_NAME --seeds FOLDER
  *
  * --keep: each changed input is written there before it is run, so that the last one is what broke it. --seeds:
@@ -17,11 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROOM = 1 << 20 };
 static uint64_t state;
 
 typedef struct input {
+    char *name;
+    bool whole; /* is read without an error */
     uint8_t *data;
     size_t size;
 } input;
@@ -60,6 +64,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room)
 
 static void add_file(const char *path)
 {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     FILE *file = fopen(path, "rb");
     input *more = realloc(inputs, (input_count + 1) * sizeof *inputs);
     if (!file || !more)
@@ -68,7 +73,8 @@ static void add_file(const char *path)
     uint8_t *data = malloc(ROOM);
     if (!data)
         stop("no memory", path);
-    inputs[input_count++] = (input){data, fread(data, 1, ROOM, file)};
+    const size_t size = fread(data, 1, ROOM, file);
+    inputs[input_count++] = (input){strdup(name), strncmp(name, "found-", 6) != 0, data, size};
     fclose(file);
 }
 
@@ -110,6 +116,36 @@ static void run(const uint8_t *data, size_t size, const char *keep)
     free(own);
 }
 
+/* Inputs to begin with, of the library as it is now; false where the harness makes none. */
+static bool add_fresh(void)
+{
+    char folder[] = "/tmp/sambaflow-seeds-XXXXXX", path[4096];
+    struct dirent **entries;
+    const size_t before = input_count;
+    if (!mkdtemp(folder))
+        stop("cannot be made", folder);
+    samba_fuzz_seeds(folder);
+    add(folder);
+    const int count = scandir(folder, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        unlink(path);
+        free(entries[i]);
+    }
+    free(entries);
+    rmdir(folder);
+    return input_count > before;
+}
+
+/* One that is stale was written by an older library: changed copies of it are refused for that, and test nothing. */
+static void check_whole(const input *one)
+{
+    const size_t before = samba_fuzz_accepted;
+    run(one->data, one->size, NULL);
+    if (one->whole && samba_fuzz_accepted == before)
+        stop("is refused: tests/fuzz/make_corpus.sh makes it anew", one->name);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t changes = 0, seed = random_seed();
@@ -128,12 +164,16 @@ int main(int argc, char **argv)
         } else
             add(argv[i]);
     }
+    const bool makes = add_fresh();
     if (input_count == 0)
         stop("give files or folders of inputs", argv[0]);
     state = seed;
     for (size_t i = 0; i < input_count; i++)
-        run(inputs[i].data, inputs[i].size, NULL);
-    printf("%zu stored inputs; %llu changed ones from --seed %llu\n", input_count, (unsigned long long)changes,
+        if (makes)
+            check_whole(&inputs[i]);
+        else
+            run(inputs[i].data, inputs[i].size, NULL);
+    printf("%zu inputs; %llu changed ones from --seed %llu\n", input_count, (unsigned long long)changes,
            (unsigned long long)seed);
     fflush(stdout);
     uint8_t *data = malloc(ROOM);
@@ -148,8 +188,10 @@ int main(int argc, char **argv)
         run(data, size, keep);
     }
     free(data);
-    for (size_t i = 0; i < input_count; i++)
+    for (size_t i = 0; i < input_count; i++) {
+        free(inputs[i].name);
         free(inputs[i].data);
+    }
     free(inputs);
     return 0;
 }
