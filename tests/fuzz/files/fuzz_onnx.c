@@ -68,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "opening %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
+    samba_fuzz_accepted += status == SAMBA_OK;
     if (status == SAMBA_OK) {
         read_model(context, model, size % 2);
         samba_onnx_free(model);

@@ -92,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "opening %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
+    samba_fuzz_accepted += status == SAMBA_OK;
     if (status == SAMBA_OK) {
         use(context, tokenizer, words, sizeof words - 1);
         use(context, tokenizer, (const char *)data, size < 2048 ? size : 2048);
