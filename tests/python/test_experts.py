@@ -43,6 +43,7 @@ MODELS = {
     "Qwen2Moe": dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=12),
     "Qwen3Moe": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, head_dim=8, norm_topk_prob=True),
     "Olmoe": dict(num_experts=6, num_experts_per_tok=3),
+    "DeepseekV2": LATENT | dict(num_key_value_heads=2, head_dim=4, topk_method="group_limited_greedy"),
     "DeepseekV3": LATENT | dict(num_key_value_heads=2),
     "GptOss": dict(num_local_experts=4, num_experts_per_tok=2, head_dim=8, sliding_window=4),
 }
