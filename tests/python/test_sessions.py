@@ -105,6 +105,7 @@ def torchs():
         torch.utils.hooks.BackwardHook._apply_on_tensors,
         torch.autograd.Function.apply.__func__.__code__,
         torch._functorch.vmap._add_batch_dim,
+        torch._functorch.apis.vmap_impl,
         torch.autograd.forward_ad.make_dual,
         *(vars(F).get(name) for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")),
         *(vars(torch.functional).get(name) for name in ("has_torch_function", "has_torch_function_unary")),

@@ -16,6 +16,7 @@ import torch
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow.errors import SambaError
 from sambaflow.samba.directives import op_fusion
 from sambaflow.samba.graph import FwdGraph, Operator, SambaGraph
 from sambaflow.samba.utils.pef_utils import get_pefmeta, get_pefmeta_dict
@@ -228,8 +229,8 @@ def test_results_without_tensors(tmp_path):
 
 
 def test_transforms_of_functions(tmp_path):
-    """torch.vmap is refused where it would hide tensors of the model;
-    of constants it is torch's, as is the derivative of a function of its arguments alone."""
+    """torch.vmap has its function once for each sample where tensors of the model come in, as arguments or beside them; of
+    constants it is torch's, as is the derivative of a function of its arguments alone."""
 
     class Model(torch.nn.Module):
         def __init__(self, function):
@@ -239,24 +240,44 @@ def test_transforms_of_functions(tmp_path):
         def forward(self, x):
             return self.function(self, x)
 
+    def loss(weight, row):
+        return torch.nn.functional.linear(row, weight).square().sum()
+
+    def scan(x):
+        from torch._higher_order_ops.associative_scan import associative_scan
+
+        return associative_scan(lambda a, b: a * 0.5 + b, x, 0, combine_mode="generic")
+
     x = torch.randn(3, 3)
     inputs = (samba.from_torch_tensor(x, name="x"),)
     for function in (
         lambda m, x: torch.vmap(m.lin)(x),
-        lambda m, x: torch.vmap(torch.nn.Linear(3, 2))(x),
+        lambda m, x: torch.vmap(m.lin, in_dims=1, out_dims=-1)(x),
         lambda m, x: torch.vmap(lambda row: (row * 2).sum())(x),
         lambda m, x: torch.vmap(m.lin)(torch.ones(2, 3)),
-    ):
-        with pytest.raises(NotImplementedError, match=rf"torch.vmap, and what else .*torch.einsum \(in .*{HERE}"):
-            SambaGraph(samba.from_torch_model_(Model(function)), inputs).output_tensors
-    for function in (
+        lambda m, x: torch.vmap(m.lin)(x[:0]).sum() + x,
+        lambda m, x: torch.vmap(torch.vmap(lambda a, b: a * b, (0, None)), (None, 0))(x[0], x[1]),
+        lambda m, x: torch.vmap(lambda pair: {"sum": pair[0] + pair[1]}, in_dims=((0, None),))((x, x[0]))["sum"],
+        lambda m, x: torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(m.lin.weight, x),  # of each sample
+        lambda m, x: scan(x),
         lambda m, x: x + torch.vmap(lambda row: row * 2)(torch.ones(3, 3)),
         lambda m, x: torch.func.grad(lambda z: (z**3).sum())(x),
     ):
-        pef = samba.session.compile(Model(function), inputs, inference=True, output_folder=tmp_path)
-        outputs = utils.trace_graph(Model(function), inputs, pef=pef)
-        torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), function(None, x))
+        samba.session.reset()
+        model = samba.from_torch_model_(Model(function))
+        expected = function(model, x).detach()
+        pef = samba.session.compile(model, inputs, inference=True, output_folder=tmp_path)
+        outputs = utils.trace_graph(model, inputs, pef=pef)
+        torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), expected)
     torch.testing.assert_close(torch.vmap(lambda row: row * 2)(inputs[0]).torch(), x * 2)  # outside tracing it is as ever
+    for function, words in (
+        (lambda m, x: torch.vmap(m.lin)(x.repeat(100, 1)), "torch.vmap over 300 samples, .* 256 times at most: .*"),
+        (lambda m, x: torch.vmap(m.lin, randomness="same")(x), "torch.vmap with randomness='same', .*"),
+        (lambda m, x: torch.vmap(lambda row: 1)(x), "torch.vmap: the function must give tensors, and gave int"),
+        (lambda m, x: torch.vmap(m.lin, out_dims=(0, 0))(x), r"torch.vmap: out_dims \(0, 0\) do not fit what .*"),
+    ):
+        with pytest.raises(SambaError, match=rf"{words} \(in .*{HERE}"):
+            SambaGraph(samba.from_torch_model_(Model(function)), inputs).output_tensors
 
 
 def test_autocast_is_refused():

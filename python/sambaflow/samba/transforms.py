@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch makes of functions. Derivatives of torch.func and forward mode become gradients inside the graph
-(rules/derivatives.py): torch's functions that wrap tensors are others while a model is traced. What a graph cannot have,
-torch.vmap and operators that take functions, such as torch.cond, is refused where it meets a tensor that only a run knows, by the
-name that the user wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
+"""What torch makes of functions. Derivatives of torch.func and forward mode become gradients inside the graph, and torch.vmap the
+function once for each sample (rules/derivatives.py): torch's functions that wrap tensors are others while a model is traced. What
+a graph cannot have, operators that take functions, such as torch.cond, is refused where it meets a tensor that only a run knows,
+by the name that the user wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
 
 import sys
 
 import torch
+import torch._functorch.apis
 import torch._functorch.eager_transforms
 import torch._functorch.vmap
 import torch.autograd.forward_ad
@@ -127,6 +128,8 @@ def _derivatives():
         )
 
     yield of, "vmap", looped
+    apis = torch._functorch.apis
+    yield apis, "vmap_impl", _either(apis.vmap_impl, rules.vmap, lambda *args, **kwargs: (args[5:], kwargs))
     if hasattr(torch.func, "linearize"):
         yield torch.func, "linearize", _either(torch.func.linearize, linearized, lambda func, *primals: primals)
     yield functional, "_grad_preprocess", prepared

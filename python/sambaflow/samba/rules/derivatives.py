@@ -9,7 +9,7 @@ gradient by u, started from the tangents, is the outputs' tangent; u itself is n
 import torch
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import UnsupportedError
+from sambaflow.errors import ArgumentError, UnsupportedError
 from sambaflow.samba.rules.gradients import requires_grad, traces
 from sambaflow.samba.sambatensor import from_value
 from sambaflow.samba.trace import _TORCH_DTYPES
@@ -265,3 +265,43 @@ def each(t, func, what):
         return torch.utils._pytree.tree_unflatten([torch.stack(xs) for xs in zip(*(f for f, _ in forms))], forms[0][1])
 
     return rows
+
+
+def vmap(t, func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+    """torch.vmap, unrolled: the function for one sample after the other, the results stacked. chunk_size is about memory that a
+    graph plans by itself."""
+    of, trees = torch._functorch.vmap, torch.utils._pytree
+    of._check_out_dims_is_int_or_int_pytree(out_dims, func)
+    count, dims, flat, spec = of._process_batched_inputs(in_dims, args, func)
+    if count > MOST:
+        raise UnsupportedError(
+            f"torch.vmap over {count} samples, while the model is traced, which has the function once for each, {MOST} times at "
+            f"most: write the batch dim out, by broadcasting, torch.bmm or torch.einsum{t.where(code=True)}"
+        )
+    if randomness == "same":
+        raise UnsupportedError(
+            "torch.vmap with randomness='same', while the model is traced: draw the random numbers before, and pass them to the "
+            f"function{t.where(code=True)}"
+        )
+
+    def sample(x, d, i):
+        if d is None or count > 0:
+            return x if d is None else x.select(d, i)
+        return torch.zeros([n for k, n in enumerate(x.shape) if k != d % x.dim()], dtype=x.dtype)  # for its shapes alone
+
+    def one(i):
+        return func(*trees.tree_unflatten([sample(x, d, i) for x, d in zip(flat, dims)], spec), **kwargs)
+
+    results = [trees.tree_flatten(one(i)) for i in range(max(count, 1))]
+    form = results[0][1]
+    for x in results[0][0]:
+        if not isinstance(x, torch.Tensor):
+            raise ArgumentError(f"torch.vmap: the function must give tensors, and gave {type(x).__name__}{t.where(code=True)}")
+    to = trees._broadcast_to_and_flatten(out_dims, form)
+    if to is None:
+        raise ArgumentError(f"torch.vmap: out_dims {out_dims!r} do not fit what the function gives{t.where(code=True)}")
+
+    def together(d, each):
+        return each[0] if d is None else torch.stack(each, d).narrow(d, 0, count)
+
+    return trees.tree_unflatten([together(*pair) for pair in zip(to, zip(*(flat for flat, _ in results)))], form)

@@ -52,9 +52,21 @@ def softmax_dim(t, dim):
     return dim
 
 
+def heads_of(query, key, value):
+    """What stands before the positions, broadcast."""
+    before = [tuple(x.shape[:-2]) for x in (query, key, value)]
+    try:
+        return torch.broadcast_shapes(*before)
+    except RuntimeError as error:
+        raise ValueError(
+            f"batch and heads of query, key and value must broadcast, given {before[0]}, {before[1]} and {before[2]}: "
+            "enable_gqa=True shares heads"
+        ) from error
+
+
 @rule(F.scaled_dot_product_attention)
 def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    heads = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2]) if not enable_gqa else None
+    heads = None if enable_gqa else heads_of(query, key, value)
     if heads is not None and any(
         x.shape[:-2] != heads for x in (query, key, value)
     ):  # torch broadcasts what stands before the positions
