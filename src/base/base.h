@@ -139,7 +139,8 @@ uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: s
 uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count); /* of all as one, with seed 0 */
 bool samba_match(const char *pattern, const char *name);                             /* '*' and '?' */
 bool samba_ends_with(const char *text, const char *ending);                          /* and something stands before it */
-/* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
+/* The candidate nearest to `name` by edit distance, else one that has all of its words; NULL when there is none: for "did you
+ * mean". */
 const char *samba_nearest(const char *name, const char *const *candidates, int count);
 
 /* ---- texts that end another one (base/stop.c); none of them is empty ---- */

@@ -78,6 +78,56 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
     return above[b_length];
 }
 
+static bool is_word(char c) { return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9'); }
+
+/* The next word from *at on, of letters and digits; its length, 0 at the end. *at is behind it. */
+static int next_word(const char **at, const char **word)
+{
+    while (**at && !is_word(**at))
+        ++*at;
+    for (*word = *at; is_word(**at);)
+        ++*at;
+    return (int)(*at - *word);
+}
+
+/* How many words of `name` there are, all of which the other has; 0: it lacks one. */
+static int words_in(const char *name, const char *other)
+{
+    const char *word, *its;
+    int count = 0;
+    for (int length = next_word(&name, &word); length > 0; length = next_word(&name, &word)) {
+        bool there = false;
+        const char *at = other;
+        for (int n = next_word(&at, &its); n > 0 && !there; n = next_word(&at, &its)) {
+            there = n == length;
+            for (int i = 0; there && i < n; i++)
+                there = lower(word[i]) == lower(its[i]);
+        }
+        if (!there)
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+/* What has all words of the name, and the fewest others: "max-new-tokens" for "max-tokens", "lin.weight" for "weight". Where one
+ * word is all, only one may have it. */
+static const char *by_words(const char *name, const char *const *candidates, int count)
+{
+    const char *found = NULL;
+    int fewest = 0, ties = 0;
+    for (int i = 0; i < count; i++) {
+        const int own = words_in(name, candidates[i]), all = own ? words_in(candidates[i], candidates[i]) : 0;
+        if (own == 0 || (found && all > fewest))
+            continue;
+        ties = found && all == fewest ? ties + 1 : 1;
+        if (ties == 1)
+            found = candidates[i];
+        fewest = all;
+    }
+    return ties > 1 && words_in(name, name) < 2 ? NULL : found;
+}
+
 const char *samba_nearest(const char *name, const char *const *candidates, int count)
 {
     int length = (int)strnlen(name, LONGEST), best = 1 + length / 4;
@@ -96,5 +146,5 @@ const char *samba_nearest(const char *name, const char *const *candidates, int c
             best = distance;
         }
     }
-    return nearest;
+    return nearest ? nearest : by_words(name, candidates, count);
 }

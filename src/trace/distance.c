@@ -151,5 +151,7 @@ samba_value samba_pdist(samba_value a, double p)
     samba_free(common.graph->context, first, bytes);
     left = samba_index_select(v[0], 0, left);
     right = samba_index_select(v[0], 0, right);
+    if (x.shape[1] == 0)
+        p = 1; /* points without coordinates are 0 apart; the greatest of none is no number */
     return samba_losses_leave(&common, samba_vector_norm(samba_sub(left, right), p, 1, &last, false), SAMBA_NO_REDUCTION);
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/operators.md: from the families' rows, src/ops.def and what prove.py noted in docs/operators.json.
 
-page.py             which rows, of families and of ops.def, the page lacks; fails where it has one that is no more. Needs no torch
+page.py             which rows, of families and of ops.def, the page lacks, and which are no more; fails where there is one of
+                    either. Needs no torch
 page.py --write     writes it anew"""
 
 import argparse
@@ -229,14 +230,14 @@ def main():
     left, gone = differences()
     if left:
         print(
-            f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='--json docs/operators.json' and "
-            "tests/operators/page.py --write add them"
+            f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='FAMILY --operator NAME --json docs/operators.json' "
+            "and tests/operators/page.py --write add them"
         )
     if gone:
         print(f"docs/operators.md has rows that are no more: {', '.join(gone)}: tests/operators/page.py --write makes it anew")
     if not left and not gone:
         print("docs/operators.md has every row")
-    return 1 if gone else 0
+    return 1 if left or gone else 0
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ def name_of(dtype):
 
 TORCHS_OWN = {  # what torch says of itself, not of the sample
     "INTERNAL ASSERT FAILED": "torch fails by an assertion of its own",
+    "view size is not compatible": "torch's kernel does not take the operands' strides",
     "Unsupported memory format": "torch's kernel does not have the operands' layout",
 }
 

@@ -167,14 +167,20 @@ TEST(test_match)
 TEST(test_nearest)
 {
     static const char *const names[] = {"lr", "momentum", "weight_decay", "gemm1.weight", "gemm2.weight"};
-    static const char *const found[][2] = {
-        {"momentun", "momentum"}, {"weigth_decay", "weight_decay"}, {"LR", "lr"}, {"rl", "lr"}, {"gemm2.wieght", "gemm2.weight"}};
+    static const char *const found[][2] = {{"momentun", "momentum"},
+                                           {"weigth_decay", "weight_decay"},
+                                           {"LR", "lr"},
+                                           {"rl", "lr"},
+                                           {"gemm2.wieght", "gemm2.weight"},
+                                           {"decay", "weight_decay"},
+                                           {"--gemm2", "gemm2.weight"},
+                                           {"Weight gemm1", "gemm1.weight"}};
     for (int i = 0; i < LENGTH(found); i++)
         assert_string_equal(samba_nearest(found[i][0], names, 5), found[i][1]);
     char longer[400];
     memset(longer, 'q', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    const char *const far[] = {"dropout", "x", "", longer}, *same = longer;
+    const char *const far[] = {"dropout", "x", "", longer, "weight", "weight of all", "gem"}, *same = longer;
     for (int i = 0; i < LENGTH(far); i++)
         assert_null(samba_nearest(far[i], names, 5));
     assert_null(samba_nearest("lr", names, 0));
