@@ -213,13 +213,13 @@ def _summed(samples):
 
     def cut(make):
         for sample in samples(make):
-            (x,) = sample.args
-            near = (x.double().abs() > 1e-3) & (x.double().abs() < 100)
-            if bool(near.all()):
-                yield dataclasses.replace(sample, terms=2)
+            near = [(x.double().abs() > 1e-3) & (x.double().abs() < 100) for x in sample.args]
+            if len(near) > 1 or bool(near[0].all()):
+                small = all(bool((x.double().abs() < 100).all()) for x in sample.args)
+                yield dataclasses.replace(sample, terms=2 if small else 1)
             else:
-                yield dataclasses.replace(sample, args=(x[near],), terms=2)
-                yield dataclasses.replace(sample, args=(x[~near],))
+                yield dataclasses.replace(sample, args=(sample.args[0][near[0]],), terms=2)
+                yield dataclasses.replace(sample, args=(sample.args[0][~near[0]],))
 
     return cut
 

@@ -230,8 +230,8 @@ def main():
     left, gone = differences()
     if left:
         print(
-            f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='FAMILY --operator NAME --json docs/operators.json' "
-            "and tests/operators/page.py --write add them"
+            f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='FAMILY --operator NAME --json "
+            "docs/operators.json' and tests/operators/page.py --write add them"
         )
     if gone:
         print(f"docs/operators.md has rows that are no more: {', '.join(gone)}: tests/operators/page.py --write makes it anew")
