@@ -44,3 +44,14 @@ double samba_busy_others(const samba_busy_mark *begin)
     double share = (now.machine - begin->machine - (now.process - begin->process)) / all;
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
+
+const char *samba_busy_notice(const samba_busy_mark *begin, int threads, char text[static 160])
+{
+    enum { ROOM = 160 };
+    const double others = samba_busy_others(begin), least = 0.25, seconds = 5;
+    text[0] = '\0';
+    if (others >= least && samba_seconds() - begin->seconds >= seconds)
+        snprintf(text, ROOM, "other programs had %.0f %% of the processors meanwhile%s", 100 * others,
+                 threads > 1 ? ": threads of a step wait for the slowest, so that fewer of them may be faster" : "");
+    return text;
+}

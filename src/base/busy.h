@@ -14,5 +14,7 @@ samba_busy_mark samba_busy_begin(void);
 /* Of the processors' time since then, what other programs had, 0 .. 1; below 0 where nothing tells. Work is counted in ticks of
  * a hundredth of a second, so that less than a tenth of a second says little. */
 double samba_busy_others(const samba_busy_mark *begin);
+/* What is worth a line behind a training of so many threads: others had a quarter or more, for five seconds or more. "": not. */
+const char *samba_busy_notice(const samba_busy_mark *begin, int threads, char text[static 160]);
 
 #endif
