@@ -70,6 +70,10 @@ SAMBA_API samba_status samba_source_split(samba_source *source, double share, ui
                                           samba_source **second);
 /* The samples [from, to) of a source. ARGUMENT as above; INDEX: they are not there. */
 SAMBA_API samba_status samba_source_part(samba_source *source, int64_t from, int64_t to, samba_source **part);
+/* The samples of these numbers, in this order, each as often as it is named (torch.utils.data.Subset): all folds but one, what of
+ * one class there is, a rare class several times. The numbers are copied. ARGUMENT as above, and a count below 0; INDEX: a number
+ * is not there. */
+SAMBA_API samba_status samba_source_pick(samba_source *source, int64_t count, const int64_t *samples, samba_source **picked);
 SAMBA_API int64_t samba_source_count(const samba_source *source); /* -1: not known */
 SAMBA_API int samba_source_field_count(const samba_source *source);
 SAMBA_API const samba_field *samba_source_field(const samba_source *source, int index); /* NULL: there is none */

@@ -418,6 +418,22 @@ samba_status samba_source_part(samba_source *source, int64_t from, int64_t to, s
     return new_part(source, from, to - from, NULL, made);
 }
 
+samba_status samba_source_pick(samba_source *source, int64_t count, const int64_t *samples, samba_source **picked)
+{
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, picked);
+    *picked = NULL;
+    SAMBA_TRY(check_counted(source, __func__));
+    if (count < 0 || (count > 0 && !samples))
+        return samba_fail(source->context, SAMBA_ERROR_ARGUMENT, "samba_source_pick: %lld samples%s: expected 0 or more, by number",
+                          (long long)count, samples ? "" : " and no numbers");
+    for (int64_t k = 0; k < count; k++)
+        if (samples[k] < 0 || samples[k] >= source->o.count)
+            return samba_fail(source->context, SAMBA_ERROR_INDEX, "sample %lld of %lld is number %lld, and the source has %lld",
+                              (long long)k, (long long)count, (long long)samples[k], (long long)source->o.count);
+    return new_part(source, 0, count, samples, picked);
+}
+
 samba_status samba_source_split(samba_source *source, double share, uint64_t seed, samba_source **first, samba_source **second)
 {
     SAMBA_NEED(NULL, source);

@@ -339,6 +339,28 @@ TEST(parts)
     assert_int_equal(order[2], 4);
     samba_loader_free(loader);
     refuse(samba_source_part(source, 5, 12, &joined), SAMBA_ERROR_INDEX, "the source has 11");
+    samba_source *picked, *again;
+    need(samba_source_pick(source, 4, (const int64_t[]){10, 0, 3, 10}, &picked));
+    need(samba_source_pick(picked, 2, (const int64_t[]){3, 2}, &again));
+    loader = loader_of(picked, (samba_loader_options){.batch_size = 3});
+    assert_int_equal(epoch_of(loader, 0, 0, order, &batches), 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(order[i], ((const int64_t[]){10, 0, 3, 10})[i]);
+    samba_loader_free(loader);
+    loader = loader_of(again, (samba_loader_options){.batch_size = 3});
+    assert_int_equal(epoch_of(loader, 0, 0, order, &batches), 2);
+    assert_int_equal(order[0], 10);
+    assert_int_equal(order[1], 3);
+    samba_loader_free(loader);
+    samba_source_free(again);
+    samba_source_free(picked);
+    need(samba_source_pick(source, 0, NULL, &picked));
+    assert_int_equal(samba_source_count(picked), 0);
+    samba_source_free(picked);
+    refuse(samba_source_pick(source, 2, (const int64_t[]){3, 11}, &picked), SAMBA_ERROR_INDEX,
+           "sample 1 of 2 is number 11, and the source has 11");
+    refuse(samba_source_pick(source, 1, (const int64_t[]){-1}, &picked), SAMBA_ERROR_INDEX, "is number -1");
+    refuse(samba_source_pick(source, -1, NULL, &picked), SAMBA_ERROR_ARGUMENT, "-1 samples and no numbers");
     refuse(samba_source_join(context, 2, (samba_source *[]){train, rest}, &joined), SAMBA_ERROR_SHAPE,
            "source 1 of a join has 3 samples, and the first has 8");
     refuse(samba_source_join(context, 2, (samba_source *[]){source, source}, &joined), SAMBA_ERROR_NAME,
@@ -443,6 +465,7 @@ TEST(functions)
     refuse(samba_loader_new(context, source, &by, &loader), SAMBA_ERROR_ARGUMENT, "cannot shuffle");
     refuse(samba_source_split(source, 0.5, 0, &none, &none), SAMBA_ERROR_ARGUMENT, "in order alone");
     refuse(samba_source_join(context, 1, &source, &none), SAMBA_ERROR_ARGUMENT, "in order alone");
+    refuse(samba_source_pick(source, 1, order, &none), SAMBA_ERROR_ARGUMENT, "samba_source_pick: the source gives");
     OWN_TENSOR *rows = tensor("", SAMBA_FLOAT32, SIZES(1));
     refuse(samba_source_read(source, 1, order, 1, (samba_tensor *[]){rows}), SAMBA_ERROR_ARGUMENT, "in order alone");
     samba_source_free(source);
