@@ -37,7 +37,7 @@ typedef struct samba_source samba_source;
 
 /* A source of the program's own functions. `rows` are tensors of the fields, in their order, contiguous, with the samples in dim
  * 0: at least as many as are asked for. A status other than OK ends what asked; its message is what the function left in the
- * context it was given. That context is another one in a loader that reads ahead, whose thread calls the functions. */
+ * context it was given (samba_error_set). That context is another one in a loader that reads ahead, whose thread calls the functions. */
 typedef struct samba_source_options {
     size_t struct_size;
     int64_t count; /* samples, 0 or more; -1: known at the end alone */

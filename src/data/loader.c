@@ -192,7 +192,9 @@ static void pad(const samba_loader *l, slot *s)
 static samba_status read_next(samba_loader *l, samba_context *context, slot *s)
 {
     const samba_source_options *o = &l->source->o;
-    SAMBA_TRY(o->next(context, o->user, l->o.batch_size, o->field_count, s->padded, &s->count));
+    const int64_t before = samba_failed(context);
+    samba_status status = o->next(context, o->user, l->o.batch_size, o->field_count, s->padded, &s->count);
+    SAMBA_TRY(samba_source_said(context, before, status, "next"));
     if (s->count < 0 || s->count > l->o.batch_size)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a source's `next` gave %lld samples where up to %lld were asked for",
                           (long long)s->count, (long long)l->o.batch_size);
@@ -246,7 +248,9 @@ static void *read_ahead(void *user)
 static samba_status rewind_source(samba_loader *l, int64_t first)
 {
     const samba_source_options *o = &l->source->o;
-    SAMBA_TRY(o->rewind(l->context, o->user));
+    const int64_t before = samba_failed(l->context);
+    samba_status status = o->rewind(l->context, o->user);
+    SAMBA_TRY(samba_source_said(l->context, before, status, "rewind"));
     for (int64_t i = 0; i < first; i++)
         SAMBA_TRY(read_next(l, l->context, &l->slots[0]));
     return SAMBA_OK;

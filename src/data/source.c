@@ -133,10 +133,20 @@ const samba_field *samba_source_field(const samba_source *source, int index)
 
 /* ---- reading ---- */
 
+samba_status samba_source_said(samba_context *context, int64_t before, samba_status status, const char *function)
+{
+    if (status == SAMBA_OK || samba_failed(context) != before)
+        return status;
+    return samba_fail(context, status, "a source's function `%s` failed (%s) and left no message: samba_error_set leaves one",
+                      function, samba_status_name(status));
+}
+
 samba_status samba_source_read_in(samba_context *context, samba_source *source, int64_t count, const int64_t *samples,
                                   samba_tensor *const *rows)
 {
-    return source->o.read(context, source->o.user, count, samples, source->o.field_count, rows);
+    const int64_t before = samba_failed(context);
+    samba_status status = source->o.read(context, source->o.user, count, samples, source->o.field_count, rows);
+    return samba_source_said(context, before, status, "read");
 }
 
 static samba_status check_rows(const samba_source *source, int64_t count, int index, const samba_tensor *rows)

@@ -478,6 +478,63 @@ TEST(functions)
     assert_int_equal(s.freed, 1);
 }
 
+/* A program's own function that fails: with a message of its own, or without one. */
+static samba_status fail_at(samba_context *of, void *user, int64_t count, const int64_t *samples, int field_count,
+                            samba_tensor *const *rows)
+{
+    (void)samples, (void)field_count, (void)rows;
+    const char *message = *(const char **)user;
+    return count < 2 ? SAMBA_OK : message ? samba_error_set(of, SAMBA_ERROR_FILE, message) : SAMBA_ERROR_FILE;
+}
+
+static samba_status next_fails(samba_context *of, void *user, int64_t most, int field_count, samba_tensor *const *rows,
+                               int64_t *got)
+{
+    *got = 0;
+    return fail_at(of, user, most, NULL, field_count, rows);
+}
+
+static samba_status rewind_fails(samba_context *of, void *user)
+{
+    return fail_at(of, user, *(const char **)user ? 0 : 2, NULL, 0, NULL);
+}
+
+TEST(messages_of_functions)
+{
+    const samba_field field = {"x", SAMBA_FLOAT32, 0, {0}};
+    for (int prefetch = 0; prefetch < 2; prefetch++)
+        for (int told = 0; told < 2; told++) {
+            const char *message = told ? "picture 3 is not there" : NULL;
+            samba_source_options o = samba_source_defaults();
+            samba_source *source, *part;
+            samba_batch batch;
+            o.fields = &field, o.field_count = 1;
+            o.user = &message;
+            o.count = 5, o.read = fail_at;
+            need(samba_source_new(context, &o, &source));
+            need(samba_source_pick(source, 3, (const int64_t[]){4, 2, 0}, &part));
+            samba_loader *loader = loader_of(part, (samba_loader_options){.batch_size = 2, .prefetch = prefetch});
+            need(samba_loader_begin(loader, 0, 0));
+            refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_FILE,
+                   told ? "picture 3 is not there"
+                        : "a source's function `read` failed (file) and left no message: samba_error_set leaves one");
+            samba_loader_free(loader);
+            samba_source_free(part);
+            samba_source_free(source);
+
+            o.count = -1, o.read = NULL, o.next = next_fails, o.rewind = rewind_fails;
+            need(samba_source_new(context, &o, &source));
+            loader = loader_of(source, (samba_loader_options){.batch_size = 2, .prefetch = prefetch});
+            if (told) {
+                need(samba_loader_begin(loader, 0, 0));
+                refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_FILE, "picture 3 is not there");
+            } else
+                refuse(samba_loader_begin(loader, 0, 0), SAMBA_ERROR_FILE, "function `rewind` failed (file)");
+            samba_loader_free(loader);
+            samba_source_free(source);
+        }
+}
+
 /* ---- memory ---- */
 
 static samba_status walk(samba_context *of, samba_source *source, int prefetch)
@@ -525,4 +582,4 @@ TEST(without_memory)
 }
 
 TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions,
-          without_memory)
+          messages_of_functions, without_memory)
