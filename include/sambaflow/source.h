@@ -155,7 +155,8 @@ SAMBA_API samba_status samba_loader_new(samba_context *context, samba_source *so
                                         samba_loader **loader);
 /* Begins an epoch, 0 or more, at its batch `first`. What the order is depends on the seed and the epoch alone. */
 SAMBA_API samba_status samba_loader_begin(samba_loader *loader, int64_t epoch, int64_t first);
-/* The next batch. Errors are the source's; STATE: samba_loader_begin was not called. */
+/* The next batch; once, behind the last, one of count 0. Errors are the source's; STATE: samba_loader_begin was not called, or not
+ * since the epoch ended. */
 SAMBA_API samba_status samba_loader_next(samba_loader *loader, samba_batch *batch);
 SAMBA_API int64_t samba_loader_batches(const samba_loader *loader); /* in an epoch; -1: not known */
 SAMBA_API const samba_source *samba_loader_source(const samba_loader *loader);

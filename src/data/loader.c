@@ -26,7 +26,7 @@ struct samba_loader {
     int64_t *order;
     int slot_count;
     slot *slots;
-    bool begun, running, stop;
+    bool begun, running, stop, ended; /* ended: and the caller knows it */
     int64_t first, filled, given; /* the epoch's first batch; how many behind it are filled, and given */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -263,7 +263,7 @@ samba_status samba_loader_begin(samba_loader *l, int64_t epoch, int64_t first)
         return samba_fail(l->context, SAMBA_ERROR_ARGUMENT, "samba_loader_begin: epoch %lld, batch %lld: both are 0 or more",
                           (long long)epoch, (long long)first);
     end_thread(l);
-    l->begun = false;
+    l->begun = l->ended = false;
     for (int64_t i = 0; i < l->source->o.count; i++)
         l->order[i] = i;
     if (l->o.shuffle)
@@ -321,11 +321,16 @@ samba_status samba_loader_next(samba_loader *l, samba_batch *batch)
     *batch = (samba_batch){0};
     if (!l->begun)
         return samba_fail(l->context, SAMBA_ERROR_STATE, "samba_loader_next: call samba_loader_begin first");
+    if (l->ended) /* a program that forgets to begin each epoch would train for one alone, and never know */
+        return samba_fail(l->context, SAMBA_ERROR_STATE,
+                          "samba_loader_next: the epoch has ended: call samba_loader_begin for the next one");
     slot *s = wait_for(l);
     if (s->status != SAMBA_OK)
         return l->o.prefetch == 0 ? s->status : samba_fail(l->context, s->status, "%s", samba_error_message(l->reader));
-    if (s->count == 0)
+    if (s->count == 0) {
+        l->ended = true;
         return SAMBA_OK;
+    }
     if (s->count < l->o.batch_size)
         SAMBA_TRY(cut(l, s));
     *batch = (samba_batch){s->count, l->source->o.field_count, s->count < l->o.batch_size ? s->exact : s->padded, s->padded};

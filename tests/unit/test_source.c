@@ -240,7 +240,7 @@ static int epoch_of(samba_loader *loader, int64_t epoch, int64_t first, int64_t 
             count++;
         }
     }
-    need(samba_loader_next(loader, &batch)); /* the end stays */
+    refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_STATE, "the epoch has ended: call samba_loader_begin");
     assert_int_equal(batch.count, 0);
     return count;
 }
