@@ -36,8 +36,9 @@ typedef struct samba_field { /* of one sample */
 typedef struct samba_source samba_source;
 
 /* A source of the program's own functions. `rows` are tensors of the fields, in their order, contiguous, with the samples in dim
- * 0: at least as many as are asked for. A status other than OK ends what asked; its message is what the function left in the
- * context it was given (samba_error_set). That context is another one in a loader that reads ahead, whose thread calls the functions. */
+ * 0: at least as many as are asked for. A status other than OK ends what asked; its message is what the function left by
+ * samba_error_set in the context it was given. That context is another one in a loader that reads ahead, whose thread calls the
+ * functions. */
 typedef struct samba_source_options {
     size_t struct_size;
     int64_t count; /* samples, 0 or more; -1: known at the end alone */
@@ -155,8 +156,8 @@ SAMBA_API samba_status samba_loader_new(samba_context *context, samba_source *so
                                         samba_loader **loader);
 /* Begins an epoch, 0 or more, at its batch `first`. What the order is depends on the seed and the epoch alone. */
 SAMBA_API samba_status samba_loader_begin(samba_loader *loader, int64_t epoch, int64_t first);
-/* The next batch; once, behind the last, one of count 0. Errors are the source's; STATE: samba_loader_begin was not called, or not
- * since the epoch ended. */
+/* The next batch; once, behind the last, one of count 0. Errors are the source's; STATE: samba_loader_begin was not called, or
+ * not since the epoch ended. */
 SAMBA_API samba_status samba_loader_next(samba_loader *loader, samba_batch *batch);
 SAMBA_API int64_t samba_loader_batches(const samba_loader *loader); /* in an epoch; -1: not known */
 SAMBA_API const samba_source *samba_loader_source(const samba_loader *loader);
