@@ -12,10 +12,7 @@
 
 enum { CARTS = 32, LIMIT = 200, ROWS = CARTS * LIMIT, UPDATES = 100, TESTS = 3 };
 
-static samba_value body(samba_value state)
-{
-    return samba_tanh(samba_linear(state, "body", 32));
-}
+static samba_value body(samba_value state) { return samba_tanh(samba_linear(state, "body", 32)); }
 
 static void act(samba_graph *g, const void *options)
 {

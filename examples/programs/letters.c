@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { LENGTH = 32, WIDTH = 48, BATCH = 8, RUNS = 4, UPDATES = 400, WORDS = 128, LAYERS = 1, HEADS = 4 };
+enum { LENGTH = 32, WIDTH = 32, BATCH = 8, RUNS = 4, UPDATES = 300, WORDS = 128, LAYERS = 1, HEADS = 4 };
 
 static void model(samba_graph *g, const void *options)
 {
@@ -20,8 +20,12 @@ static void model(samba_graph *g, const void *options)
     samba_value letters = samba_input(g, "letters"), next = samba_input(g, "next");
     samba_value place = samba_embedding(samba_arange(g, LENGTH, SAMBA_INT64), "place", LENGTH, WIDTH);
     samba_value hidden = samba_add(samba_embedding(letters, "letter", WORDS, WIDTH), place);
-    const samba_transformer_options causal = {
-        .dim_feedforward = 4 * WIDTH, .gelu = true, .batch_first = true, .norm_first = true, .is_causal = true, .final_norm = true};
+    const samba_transformer_options causal = {.dim_feedforward = 4 * WIDTH,
+                                              .gelu = true,
+                                              .batch_first = true,
+                                              .norm_first = true,
+                                              .is_causal = true,
+                                              .final_norm = true};
     hidden = samba_transformer_encoder(hidden, "body", LAYERS, HEADS, &causal);
     samba_value logits = samba_linear(hidden, "out", WORDS);
     samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), samba_flatten(next, 0, 1)));
@@ -78,7 +82,8 @@ int main(int argc, char **argv)
     const int64_t count = read_text(argc > 1 ? argv[1] : "examples/data", text, sizeof text), trained = count * 9 / 10;
     samba_tensor *inputs[] = {named(context, "letters", SAMBA_INT64, SHAPE(BATCH, LENGTH)),
                               named(context, "next", SAMBA_INT64, SHAPE(BATCH, LENGTH))};
-    samba_tensor *begins = named(context, "begins", SAMBA_INT64, SHAPE(BATCH)), *loss = named(context, "loss", SAMBA_FLOAT32, 0, NULL);
+    samba_tensor *begins = named(context, "begins", SAMBA_INT64, SHAPE(BATCH)),
+                 *loss = named(context, "loss", SAMBA_FLOAT32, 0, NULL);
     samba_optimizer adamw = samba_adamw(0.004);
     samba_compile_options compile = samba_compile_defaults();
     adamw.max_grad_norm = 1;
@@ -95,13 +100,14 @@ int main(int argc, char **argv)
     const int64_t *begin = samba_tensor_data(begins);
     samba_run_options run = samba_run_defaults();
     run.inputs = inputs, run.input_count = 2;
+    samba_hyperparameter lr = {"lr", 0}; /* which `run` points to, here and below */
+    run.hyperparameters = &lr, run.hyperparameter_count = 1;
     for (int step = 0; step < UPDATES * RUNS; step++) {
         must(context, samba_fill_integers(begins, seed() * UPDATES * RUNS + (uint64_t)step, 0, trained - LENGTH - 1));
         for (int row = 0; row < BATCH; row++)
             passage(text, begin[row], row, inputs);
         /* Of the update that this run belongs to. */
-        const samba_hyperparameter lr = {"lr", samba_schedule_lr(&schedule, 0.004, step / RUNS, 0, UPDATES)};
-        run.hyperparameters = &lr, run.hyperparameter_count = 1;
+        lr.value = samba_schedule_lr(&schedule, 0.004, step / RUNS, 0, UPDATES);
         must(context, samba_run(session, &run)); /* FWD and BCKWD; every fourth time also GRADNORM and OPT */
     }
 

@@ -46,7 +46,8 @@ enum { PRECISION, RECALL, F1, ACCURACY, FIGURES };
 static void trained(samba_context *context, const char *pef, samba_tensor *weight, samba_source *train, samba_source *test,
                     double *figures)
 {
-    static const samba_metric_kind kinds[] = {SAMBA_METRIC_PRECISION, SAMBA_METRIC_RECALL, SAMBA_METRIC_F1, SAMBA_METRIC_ACCURACY};
+    static const samba_metric_kind kinds[] = {SAMBA_METRIC_PRECISION, SAMBA_METRIC_RECALL, SAMBA_METRIC_F1,
+                                              SAMBA_METRIC_ACCURACY};
     samba_session *session;
     samba_loader *loader;
     samba_metric *metrics[FIGURES];
@@ -85,7 +86,8 @@ int main(void)
     char pef[1024];
     must(NULL, samba_context_new(NULL, &context));
     samba_source *train = make(context, 10 * seed(), SAMPLES), *test = make(context, 10 * seed() + 5, TESTED);
-    samba_tensor *inputs[] = {named(context, "x", SAMBA_FLOAT32, SHAPE(BATCH, WIDTH)), named(context, "label", SAMBA_INT64, SHAPE(BATCH)),
+    samba_tensor *inputs[] = {named(context, "x", SAMBA_FLOAT32, SHAPE(BATCH, WIDTH)),
+                              named(context, "label", SAMBA_INT64, SHAPE(BATCH)),
                               named(context, "class_weight", SAMBA_FLOAT32, SHAPE(2))};
     samba_optimizer adamw = samba_adamw(0.003);
     samba_compile_options compile = samba_compile_defaults();

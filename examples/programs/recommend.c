@@ -71,7 +71,8 @@ static double trained(samba_context *context, samba_source *train, samba_source 
 {
     samba_session *session;
     char pef[1024];
-    samba_tensor *inputs[] = {named(context, "user", SAMBA_INT64, SHAPE(BATCH)), named(context, "item", SAMBA_INT64, SHAPE(BATCH)),
+    samba_tensor *inputs[] = {named(context, "user", SAMBA_INT64, SHAPE(BATCH)),
+                              named(context, "item", SAMBA_INT64, SHAPE(BATCH)),
                               named(context, "rating", SAMBA_FLOAT32, SHAPE(BATCH))};
     samba_optimizer optimizers[] = {samba_adamw(0.01), samba_adamw(0.01)};
     optimizers[0].parameters = (const char *const[]){"*_taste.weight"}, optimizers[0].parameter_count = 1;

@@ -91,6 +91,8 @@ static samba_status trained(samba_context *context, void *user, samba_session *s
     const double plain = decibels(context, session, *test, "plain_loss"), sharp = decibels(context, session, *test, "loss");
     fprintf(out, "new pictures: %.1f dB, by interpolation %.1f dB\n", sharp, plain);
     expect(sharp > plain + 3, "3 dB more than by interpolation");
+    samba_source_free(*test); /* the context is the application's, and ends with it: what was made under it is freed before */
+    *test = NULL;
     return SAMBA_OK;
 }
 
@@ -108,7 +110,5 @@ int main(int argc, char **argv)
                            .batch_size = BATCH,
                            .num_epochs = 3,
                            .optimizer = samba_adam(0.003)};
-    const int failed = samba_app_main(argc, argv, &app);
-    samba_source_free(test);
-    return failed;
+    return samba_app_main(argc, argv, &app);
 }

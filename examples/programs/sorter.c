@@ -9,7 +9,17 @@
 
 #include <math.h>
 
-enum { LENGTH = 8, DIGITS = 10, BEGIN = DIGITS, WORDS = DIGITS + 1, WIDTH = 32, HEADS = 4, BATCH = 64, ASKED = 200, STEPS = 1200 };
+enum {
+    LENGTH = 8,
+    DIGITS = 10,
+    BEGIN = DIGITS,
+    WORDS = DIGITS + 1,
+    WIDTH = 32,
+    HEADS = 4,
+    BATCH = 32,
+    ASKED = 200,
+    STEPS = 1000
+};
 
 /* Words and places as numbers. */
 static samba_value embedded(samba_value words, const char *name)
@@ -90,6 +100,8 @@ int main(void)
     samba_run_options train = samba_run_defaults();
     train.graph_name = "train";
     train.inputs = lesson, train.input_count = 3;
+    samba_hyperparameter lr = {"lr", 0};
+    train.hyperparameters = &lr, train.hyperparameter_count = 1;
     for (int step = 0; step < STEPS; step++) {
         must(context, samba_fill_integers(lesson[0], seed() * (STEPS + 1) + (uint64_t)step, 0, DIGITS));
         for (int row = 0; row < BATCH; row++) {
@@ -97,8 +109,7 @@ int main(void)
             for (int i = 0; i < LENGTH; i++)
                 said[LENGTH * row + i] = i ? answer[LENGTH * row + i - 1] : BEGIN;
         }
-        const samba_hyperparameter lr = {"lr", samba_schedule_lr(&schedule, 0.003, step, 0, STEPS)};
-        train.hyperparameters = &lr, train.hyperparameter_count = 1;
+        lr.value = samba_schedule_lr(&schedule, 0.003, step, 0, STEPS);
         must(context, samba_run(session, &train));
     }
 

@@ -53,8 +53,8 @@ static void model(samba_graph *g, const void *options)
     const samba_embedding_options padding = {sizeof padding, .has_padding_idx = true}; /* word 0: zeros, which stay */
     samba_value rows = samba_embedding_with(words, "words", WORDS, 16, &padding);
     samba_value there = samba_cast(samba_ne(words, samba_integer(g, 0)), SAMBA_FLOAT32);
-    samba_value count = samba_sum(there, 1, dims, true);                   /* (N, 1) */
-    samba_value mean = samba_div(samba_sum(rows, 1, dims, false), count);  /* (N, 16): rows of padding are 0 */
+    samba_value count = samba_sum(there, 1, dims, true);                  /* (N, 1) */
+    samba_value mean = samba_div(samba_sum(rows, 1, dims, false), count); /* (N, 16): rows of padding are 0 */
     samba_value hidden = samba_relu(samba_linear(mean, "fc1", 32));
     samba_value logits = samba_linear(hidden, "fc2", THEMES);
     samba_loss(g, "loss", samba_binary_cross_entropy_with_logits(logits, themes, none, none, SAMBA_MEAN));

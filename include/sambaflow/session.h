@@ -76,7 +76,9 @@ typedef struct samba_run_options {
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
     int hyperparameter_count;
-    const samba_hyperparameter *hyperparameters; /* stay until given again. "p" where nothing is dropped is a warning */
+    /* Stay until given again. "p" where nothing is dropped is a warning. A run reads them, as it does inputs and the others, from
+     * where this points to: what a loop declares inside is gone behind it, and `run` may still point there. */
+    const samba_hyperparameter *hyperparameters;
     int section_type_count;
     const char *const
         *section_types; /* ZEROGRAD FWD BCKWD REDUCE GRADNORM OPT, any case: all sections of each, in the order given; none: the

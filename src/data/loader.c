@@ -27,7 +27,7 @@ struct samba_loader {
     int slot_count;
     slot *slots;
     bool begun, running, stop, ended; /* ended: and the caller knows it */
-    int64_t first, filled, given; /* the epoch's first batch; how many behind it are filled, and given */
+    int64_t first, filled, given;     /* the epoch's first batch; how many behind it are filled, and given */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -435,8 +435,9 @@ samba_status samba_source_pick(samba_source *source, int64_t count, const int64_
     *picked = NULL;
     SAMBA_TRY(check_counted(source, __func__));
     if (count < 0 || (count > 0 && !samples))
-        return samba_fail(source->context, SAMBA_ERROR_ARGUMENT, "samba_source_pick: %lld samples%s: expected 0 or more, by number",
-                          (long long)count, samples ? "" : " and no numbers");
+        return samba_fail(source->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_source_pick: %lld samples%s: expected 0 or more, by number", (long long)count,
+                          samples ? "" : " and no numbers");
     for (int64_t k = 0; k < count; k++)
         if (samples[k] < 0 || samples[k] >= source->o.count)
             return samba_fail(source->context, SAMBA_ERROR_INDEX, "sample %lld of %lld is number %lld, and the source has %lld",
