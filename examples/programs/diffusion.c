@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A diffusion model (DDPM: Ho et al., 2020) of points in the plane. Points are mixed with noise in 50 stages, of which the last is
- * noise alone; the network learns to tell the noise from the mixture and the number of the stage. Sampling begins with noise and
- * takes away, stage by stage, what the network says. The graph that trains draws stages and noise itself; the one that samples is
- * run once a stage. The points are two half moons, which lie in each other's arms. */
+ * A diffusion model (DDPM: Ho et al., 2020) of points in the plane. Points are mixed with noise in 50 stages, of which the last
+ * is noise alone; the network learns to tell the noise from the mixture and the number of the stage. Sampling begins with noise
+ * and takes away, stage by stage, what the network says. The graph that trains draws stages and noise itself; the one that
+ * samples is run once a stage. The points are two half moons, which lie in each other's arms. */
 #include "program.h"
 
 #include <sambaflow/sambaflow.h>

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { LENGTH = 32, WIDTH = 32, BATCH = 8, RUNS = 4, UPDATES = 300, WORDS = 128, LAYERS = 1, HEADS = 4 };
+enum { LENGTH = 32, WIDTH = 32, BATCH = 8, RUNS = 4, UPDATES = 700, WORDS = 128, LAYERS = 1, HEADS = 4 };
 
 static void model(samba_graph *g, const void *options)
 {
@@ -27,8 +27,8 @@ static void model(samba_graph *g, const void *options)
                                               .is_causal = true,
                                               .final_norm = true};
     hidden = samba_transformer_encoder(hidden, "body", LAYERS, HEADS, &causal);
-    samba_value logits = samba_linear(hidden, "out", WORDS);
-    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), samba_flatten(next, 0, 1)));
+    samba_value logits = samba_flatten(samba_linear(hidden, "out", WORDS), 0, 1); /* (N LENGTH, WORDS) */
+    samba_loss(g, "loss", samba_cross_entropy(logits, samba_flatten(next, 0, 1)));
 }
 
 /* The text's bytes; what is not ASCII becomes a question mark. */
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
                               named(context, "next", SAMBA_INT64, SHAPE(BATCH, LENGTH))};
     samba_tensor *begins = named(context, "begins", SAMBA_INT64, SHAPE(BATCH)),
                  *loss = named(context, "loss", SAMBA_FLOAT32, 0, NULL);
-    samba_optimizer adamw = samba_adamw(0.004);
+    samba_optimizer adamw = samba_adamw(0.006);
     samba_compile_options compile = samba_compile_defaults();
     adamw.max_grad_norm = 1;
     compile.name = "letters", compile.model = model;
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
         for (int row = 0; row < BATCH; row++)
             passage(text, begin[row], row, inputs);
         /* Of the update that this run belongs to. */
-        lr.value = samba_schedule_lr(&schedule, 0.004, step / RUNS, 0, UPDATES);
+        lr.value = samba_schedule_lr(&schedule, 0.006, step / RUNS, 0, UPDATES);
         must(context, samba_run(session, &run)); /* FWD and BCKWD; every fourth time also GRADNORM and OPT */
     }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recommender: matrix factorization (Koren, Bell and Volinsky, 2009). A rating is the mean of all, how generous the user is, how
- * good the item is, and the product of two short rows of numbers, one of the user and one of the item. Weight decay keeps rows
- * short of users who have rated little; biases have less of it: two optimizers, each with its parameters by name. */
+ * A recommender: matrix factorization (Koren, Bell and Volinsky, 2009). A rating is the mean of all, how generous the user is,
+ * how good the item is, and the product of two short rows of numbers, one of the user and one of the item. Weight decay keeps
+ * rows short of users who have rated little; biases have less of it: two optimizers, each with its parameters by name. */
 #include "program.h"
 
 #include <sambaflow/sambaflow.h>

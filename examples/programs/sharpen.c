@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Super-resolution (ESPCN: Shi et al., 2016): digits of 14 x 14 pixels become 28 x 28. Convolutions work on the small picture, and
- * their last channels become pixels. It is an application: samba_app_main makes of a model and its samples a program with a command
- * line. Behind the training it says the signal-to-noise ratio of new pictures, next to that of plain interpolation.
+ * Super-resolution (ESPCN: Shi et al., 2016): digits of 14 x 14 pixels become 28 x 28. Convolutions work on the small picture,
+ * and their last channels become pixels. It is an application: samba_app_main makes of a model and its samples a program with a
+ * command line. Behind the training it says the signal-to-noise ratio of new pictures, next to that of plain interpolation.
  *
  *     sharpen train [--data FOLDER OF THE DIGITS] [--num-epochs 5]      sharpen --help says more */
 #include "program.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sequence to sequence: an encoder-decoder transformer (Vaswani et al., 2017) that sorts 8 digits. It learns with the right
- * answer given one place late, and answers by a second graph over the same weights, which is run once a digit: what it has said so
- * far is given to it again. */
+ * answer given one place late, and answers by a second graph over the same weights, which is run once a digit: what it has said
+ * so far is given to it again. */
 #include "program.h"
 
 #include <sambaflow/sambaflow.h>
@@ -45,8 +45,9 @@ static void train_model(samba_graph *g, const void *options)
 {
     (void)options;
     samba_value digits = samba_input(g, "digits"), said = samba_input(g, "said"), answer = samba_input(g, "answer");
-    samba_value logits = answers(digits, said); /* (N, LENGTH, DIGITS): the classes belong to dim 1 */
-    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), samba_flatten(answer, 0, 1)));
+    samba_value logits = answers(digits, said);          /* (N, LENGTH, DIGITS) */
+    samba_value of_places = samba_flatten(logits, 0, 1); /* the classes belong into dim 1 */
+    samba_loss(g, "loss", samba_cross_entropy(of_places, samba_flatten(answer, 0, 1)));
 }
 
 static void answer_model(samba_graph *g, const void *options)

@@ -29,7 +29,8 @@ static void whole(samba_graph *g, const void *options)
     samba_value deviation = samba_exp(samba_mul_scalar(log_variance, 0.5));
     samba_value logits = decoder(samba_add(mean, samba_mul(noise, deviation)));
     samba_value picture = samba_binary_cross_entropy_with_logits(logits, image, none, none, SAMBA_SUM);
-    samba_value spread = samba_sub(samba_add_scalar(log_variance, 1), samba_exp(log_variance));
+    samba_value spread = samba_add_scalar(log_variance, 1);
+    spread = samba_sub(spread, samba_exp(log_variance));
     samba_value divergence = samba_mul_scalar(samba_sum(samba_sub(spread, samba_square(mean)), 0, NULL, false), -0.5);
     picture = samba_mul_scalar(picture, 1.0 / BATCH), divergence = samba_mul_scalar(divergence, 1.0 / BATCH);
     samba_loss(g, "loss", samba_add(picture, divergence));
