@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What each program here would write anew: `must` ends the program with the library's sentence, `expect` with a figure that is
- * not as good as it has to be, `named` makes a tensor. Copy it, or write your own: nothing of it is part of the library. */
+ * not as good as it has to be, `named` makes a tensor, `seed` is what random numbers begin with. Copy it, or write your own:
+ * nothing of it is part of the library. */
 #ifndef EXAMPLES_PROGRAM_H
 #define EXAMPLES_PROGRAM_H
 
@@ -36,6 +37,13 @@ static inline samba_tensor *named(samba_context *context, const char *name, samb
     samba_tensor *tensor;
     must(context, samba_tensor_new(context, name, dtype, rank, shape, &tensor));
     return tensor;
+}
+
+/* Of SAMBAFLOW_SEED; 1 where it is not set. */
+static inline uint64_t seed(void)
+{
+    const char *text = getenv("SAMBAFLOW_SEED");
+    return text ? strtoull(text, NULL, 10) : 1;
 }
 
 #endif

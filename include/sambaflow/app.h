@@ -168,7 +168,8 @@ typedef struct samba_app {
     samba_status (*compiled)(samba_context *context, void *user, const char *pef, FILE *out);
     void *compiled_user;
     /* The rest may be NULL; `user` goes to each of these functions. A status other than OK ends the command with the context's
-     * message. */
+     * message (samba_error_set). The context is the application's own and ends in samba_app_main: what a function makes under it,
+     * such as sources that `trained` reads, is freed by then, and not behind samba_app_main. */
     void *user;
     /* Called once the command line is understood, before anything else: opens files that `inputs` depends on. `data` is --data,
      * NULL where it was not given. `out` as below; NULL in other replicas than the first. */

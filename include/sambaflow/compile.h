@@ -35,7 +35,8 @@ typedef struct samba_compile_options {
     const samba_optimizer *optimizers;
     bool inference; /* forward only: no gradients, dropout does nothing and has no hyperparameters */
     samba_precision precision;
-    int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
+    int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up; the inputs are
+                                    one micro-batch, and samba_run says when the update is */
     int64_t chunk_bytes;         /* logits and their like, larger than this and read by row-wise computations only, are never
                                     stored whole: chunks of rows of at most this size are, in turn. 0: 64 MiB */
     const char *output_folder;   /* NULL: "out" */

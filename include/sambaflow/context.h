@@ -67,6 +67,10 @@ SAMBA_API void samba_context_free(samba_context *context);
  * was refused since another one is using the same session is told so; the other's message is left alone. */
 SAMBA_API const char *samba_error_message(const samba_context *context);
 
+/* Leaves a message as the library's own calls do, and returns `status`: for functions of a program that the library calls and
+ * that return a status, such as those of a source, with the context that they are given. Copied, cut at 1023 bytes. */
+SAMBA_API samba_status samba_error_set(samba_context *context, samba_status status, const char *message);
+
 /* A fixed, short English name of a status: "ok", "memory", "shape" ... */
 SAMBA_API const char *samba_status_name(samba_status status);
 

@@ -37,7 +37,9 @@ SAMBA_API void samba_tensor_list_free(samba_context *context, samba_tensor_list 
  * `name`. Of an HDF5 file it is the dataset of that name, or with "FILE.hdf5:DATASET" for a path another one, named `name`. */
 SAMBA_API samba_status samba_tensors_read(samba_context *context, const char *path, const char *name, samba_tensor_list *list);
 
-/* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. */
+/* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. Element i is a
+ * function of the seed and of i, so two tensors that are to have nothing to do with each other, inputs and their noise, take two
+ * seeds, and each step new ones. */
 SAMBA_API samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high);
 SAMBA_API samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation);
 /* The same by several threads, and by choice: the distribution, and how float32 becomes bfloat16.

@@ -76,7 +76,9 @@ typedef struct samba_run_options {
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
     int hyperparameter_count;
-    const samba_hyperparameter *hyperparameters; /* stay until given again. "p" where nothing is dropped is a warning */
+    /* Stay until given again. "p" where nothing is dropped is a warning. A run reads them, as it does inputs and the others, from
+     * where this points to: what a loop declares inside is gone behind it, and `run` may still point there. */
+    const samba_hyperparameter *hyperparameters;
     int section_type_count;
     const char *const
         *section_types; /* ZEROGRAD FWD BCKWD REDUCE GRADNORM OPT, any case: all sections of each, in the order given; none: the
@@ -125,7 +127,9 @@ SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole sch
  * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph
  * has run since. OPT of a graph that clips needs GRADNORM since BCKWD. Where an index that the graph computes is out of range,
  * ARGUMENT: FWD and BCKWD ran (buffers that FWD assigns have changed), OPT did not, and the step's gradients are gone. A
- * non-finite loss is no error: the run goes on, and samba_session_warning says so once. */
+ * non-finite loss is no error: the run goes on, and samba_session_warning says so once. Of a graph that accumulates gradients
+ * over N runs (samba_compile_options.grad_accumulation_steps) the session counts runs of the whole schedule: every N-th runs
+ * REDUCE, GRADNORM and OPT too, and its learning rate is that of the update; the others are FWD and BCKWD, of a batch each. */
 SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
 
 /* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN, or which section types a run asked for that the

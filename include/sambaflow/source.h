@@ -36,8 +36,9 @@ typedef struct samba_field { /* of one sample */
 typedef struct samba_source samba_source;
 
 /* A source of the program's own functions. `rows` are tensors of the fields, in their order, contiguous, with the samples in dim
- * 0: at least as many as are asked for. A status other than OK ends what asked; its message is what the function left in the
- * context it was given. That context is another one in a loader that reads ahead, whose thread calls the functions. */
+ * 0: at least as many as are asked for. A status other than OK ends what asked; its message is what the function left by
+ * samba_error_set in the context it was given. That context is another one in a loader that reads ahead, whose thread calls the
+ * functions. */
 typedef struct samba_source_options {
     size_t struct_size;
     int64_t count; /* samples, 0 or more; -1: known at the end alone */
@@ -70,6 +71,10 @@ SAMBA_API samba_status samba_source_split(samba_source *source, double share, ui
                                           samba_source **second);
 /* The samples [from, to) of a source. ARGUMENT as above; INDEX: they are not there. */
 SAMBA_API samba_status samba_source_part(samba_source *source, int64_t from, int64_t to, samba_source **part);
+/* The samples of these numbers, in this order, each as often as it is named (torch.utils.data.Subset): all folds but one, what of
+ * one class there is, a rare class several times. The numbers are copied. ARGUMENT as above, and a count below 0; INDEX: a number
+ * is not there. */
+SAMBA_API samba_status samba_source_pick(samba_source *source, int64_t count, const int64_t *samples, samba_source **picked);
 SAMBA_API int64_t samba_source_count(const samba_source *source); /* -1: not known */
 SAMBA_API int samba_source_field_count(const samba_source *source);
 SAMBA_API const samba_field *samba_source_field(const samba_source *source, int index); /* NULL: there is none */
@@ -151,7 +156,8 @@ SAMBA_API samba_status samba_loader_new(samba_context *context, samba_source *so
                                         samba_loader **loader);
 /* Begins an epoch, 0 or more, at its batch `first`. What the order is depends on the seed and the epoch alone. */
 SAMBA_API samba_status samba_loader_begin(samba_loader *loader, int64_t epoch, int64_t first);
-/* The next batch. Errors are the source's; STATE: samba_loader_begin was not called. */
+/* The next batch; once, behind the last, one of count 0. Errors are the source's; STATE: samba_loader_begin was not called, or
+ * not since the epoch ended. */
 SAMBA_API samba_status samba_loader_next(samba_loader *loader, samba_batch *batch);
 SAMBA_API int64_t samba_loader_batches(const samba_loader *loader); /* in an epoch; -1: not known */
 SAMBA_API const samba_source *samba_loader_source(const samba_loader *loader);

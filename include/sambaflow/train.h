@@ -109,11 +109,13 @@ typedef struct samba_train_options {
     size_t struct_size;
     samba_source *train;      /* wanted */
     samba_source *validation; /* NULL: no tests; the loss of the epoch is watched in their place */
-    int64_t batch_size;       /* samples in a run; 0: those of the graph's first input that is a field */
-    int64_t epochs;           /* 0: until `steps` */
-    int64_t steps;            /* 0: all of the epochs; else the training ends behind so many */
-    bool in_order;            /* samples come as the source has them; else shuffled anew each epoch */
-    uint64_t seed;            /* of that order */
+    /* Samples in a run; 0: those of the graph's first input that is a field. A step is one update: of a PEF that accumulates
+     * gradients over N runs, N batches, and an epoch that does not end with a step wants drop_last. */
+    int64_t batch_size;
+    int64_t epochs; /* 0: until `steps` */
+    int64_t steps;  /* 0: all of the epochs; else the training ends behind so many */
+    bool in_order;  /* samples come as the source has them; else shuffled anew each epoch */
+    uint64_t seed;  /* of that order */
     /* The last samples of an epoch that fill no batch: refused, unless the PEF has a graph of that size, or `pads` say what
      * stands in rows that the loss leaves out; or they are left out, of training alone. */
     bool drop_last;

@@ -27,6 +27,8 @@
 /* Records the message and returns `status`; never allocates. Longer messages are cut at 1023 bytes. */
 samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* How often that was called under this context: whether a function of the program's own has left a message. */
+int64_t samba_failed(const samba_context *context);
 /* The same for a call that must not touch the context, since another thread is using it:
  * the message is this thread's alone, until its next failure. */
 samba_status samba_fail_aside(const samba_context *context, samba_status status, const char *format, ...)

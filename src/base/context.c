@@ -21,6 +21,7 @@ struct samba_context {
     samba_allocator allocator;
     char message[MESSAGE_SIZE];
     int64_t refused; /* requests for memory */
+    int64_t failed;  /* messages that were left */
 };
 
 /* The message of samba_fail_aside to this thread, and its context; NULL: no message that still counts. */
@@ -78,6 +79,7 @@ samba_status samba_context_new(const samba_allocator *allocator, samba_context *
     (*context)->allocator = chosen;
     (*context)->message[0] = '\0';
     (*context)->refused = 0;
+    (*context)->failed = 0;
     return SAMBA_OK;
 }
 
@@ -135,6 +137,7 @@ samba_status samba_fail(samba_context *context, samba_status status, const char 
     if (length < 0)
         message[0] = '\0';
     samba_show(message, false, context->message, sizeof context->message); /* it may name what a file holds */
+    context->failed++;
     if (aside.context == context)
         aside.context = NULL;
     return status;
@@ -152,6 +155,13 @@ samba_status samba_fail_aside(const samba_context *context, samba_status status,
     aside.context = context;
     return status;
 }
+
+samba_status samba_error_set(samba_context *context, samba_status status, const char *message)
+{
+    return context ? samba_fail(context, status, "%s", message ? message : "") : status;
+}
+
+int64_t samba_failed(const samba_context *context) { return context->failed; }
 
 int64_t samba_memory_refused(const samba_context *context) { return context->refused; }
 

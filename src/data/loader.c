@@ -26,8 +26,8 @@ struct samba_loader {
     int64_t *order;
     int slot_count;
     slot *slots;
-    bool begun, running, stop;
-    int64_t first, filled, given; /* the epoch's first batch; how many behind it are filled, and given */
+    bool begun, running, stop, ended; /* ended: and the caller knows it */
+    int64_t first, filled, given;     /* the epoch's first batch; how many behind it are filled, and given */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -192,7 +192,9 @@ static void pad(const samba_loader *l, slot *s)
 static samba_status read_next(samba_loader *l, samba_context *context, slot *s)
 {
     const samba_source_options *o = &l->source->o;
-    SAMBA_TRY(o->next(context, o->user, l->o.batch_size, o->field_count, s->padded, &s->count));
+    const int64_t before = samba_failed(context);
+    samba_status status = o->next(context, o->user, l->o.batch_size, o->field_count, s->padded, &s->count);
+    SAMBA_TRY(samba_source_said(context, before, status, "next"));
     if (s->count < 0 || s->count > l->o.batch_size)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a source's `next` gave %lld samples where up to %lld were asked for",
                           (long long)s->count, (long long)l->o.batch_size);
@@ -246,7 +248,9 @@ static void *read_ahead(void *user)
 static samba_status rewind_source(samba_loader *l, int64_t first)
 {
     const samba_source_options *o = &l->source->o;
-    SAMBA_TRY(o->rewind(l->context, o->user));
+    const int64_t before = samba_failed(l->context);
+    samba_status status = o->rewind(l->context, o->user);
+    SAMBA_TRY(samba_source_said(l->context, before, status, "rewind"));
     for (int64_t i = 0; i < first; i++)
         SAMBA_TRY(read_next(l, l->context, &l->slots[0]));
     return SAMBA_OK;
@@ -259,7 +263,7 @@ samba_status samba_loader_begin(samba_loader *l, int64_t epoch, int64_t first)
         return samba_fail(l->context, SAMBA_ERROR_ARGUMENT, "samba_loader_begin: epoch %lld, batch %lld: both are 0 or more",
                           (long long)epoch, (long long)first);
     end_thread(l);
-    l->begun = false;
+    l->begun = l->ended = false;
     for (int64_t i = 0; i < l->source->o.count; i++)
         l->order[i] = i;
     if (l->o.shuffle)
@@ -317,11 +321,16 @@ samba_status samba_loader_next(samba_loader *l, samba_batch *batch)
     *batch = (samba_batch){0};
     if (!l->begun)
         return samba_fail(l->context, SAMBA_ERROR_STATE, "samba_loader_next: call samba_loader_begin first");
+    if (l->ended) /* a program that forgets to begin each epoch would train for one alone, and never know */
+        return samba_fail(l->context, SAMBA_ERROR_STATE,
+                          "samba_loader_next: the epoch has ended: call samba_loader_begin for the next one");
     slot *s = wait_for(l);
     if (s->status != SAMBA_OK)
         return l->o.prefetch == 0 ? s->status : samba_fail(l->context, s->status, "%s", samba_error_message(l->reader));
-    if (s->count == 0)
+    if (s->count == 0) {
+        l->ended = true;
         return SAMBA_OK;
+    }
     if (s->count < l->o.batch_size)
         SAMBA_TRY(cut(l, s));
     *batch = (samba_batch){s->count, l->source->o.field_count, s->count < l->o.batch_size ? s->exact : s->padded, s->padded};

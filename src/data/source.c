@@ -133,10 +133,20 @@ const samba_field *samba_source_field(const samba_source *source, int index)
 
 /* ---- reading ---- */
 
+samba_status samba_source_said(samba_context *context, int64_t before, samba_status status, const char *function)
+{
+    if (status == SAMBA_OK || samba_failed(context) != before)
+        return status;
+    return samba_fail(context, status, "a source's function `%s` failed (%s) and left no message: samba_error_set leaves one",
+                      function, samba_status_name(status));
+}
+
 samba_status samba_source_read_in(samba_context *context, samba_source *source, int64_t count, const int64_t *samples,
                                   samba_tensor *const *rows)
 {
-    return source->o.read(context, source->o.user, count, samples, source->o.field_count, rows);
+    const int64_t before = samba_failed(context);
+    samba_status status = source->o.read(context, source->o.user, count, samples, source->o.field_count, rows);
+    return samba_source_said(context, before, status, "read");
 }
 
 static samba_status check_rows(const samba_source *source, int64_t count, int index, const samba_tensor *rows)
@@ -416,6 +426,23 @@ samba_status samba_source_part(samba_source *source, int64_t from, int64_t to, s
         return samba_fail(source->context, SAMBA_ERROR_INDEX, "samples %lld to %lld are not there: the source has %lld",
                           (long long)from, (long long)to, (long long)source->o.count);
     return new_part(source, from, to - from, NULL, made);
+}
+
+samba_status samba_source_pick(samba_source *source, int64_t count, const int64_t *samples, samba_source **picked)
+{
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, picked);
+    *picked = NULL;
+    SAMBA_TRY(check_counted(source, __func__));
+    if (count < 0 || (count > 0 && !samples))
+        return samba_fail(source->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_source_pick: %lld samples%s: expected 0 or more, by number", (long long)count,
+                          samples ? "" : " and no numbers");
+    for (int64_t k = 0; k < count; k++)
+        if (samples[k] < 0 || samples[k] >= source->o.count)
+            return samba_fail(source->context, SAMBA_ERROR_INDEX, "sample %lld of %lld is number %lld, and the source has %lld",
+                              (long long)k, (long long)count, (long long)samples[k], (long long)source->o.count);
+    return new_part(source, 0, count, samples, picked);
 }
 
 samba_status samba_source_split(samba_source *source, double share, uint64_t seed, samba_source **first, samba_source **second)

@@ -14,6 +14,9 @@ struct samba_source {
     int64_t holders;
     samba_source_options o; /* its fields lie in the arena */
 };
+/* A function of the program's own has returned `status`, and samba_failed was `before` when it was called: a failure without a
+ * message gets one. */
+samba_status samba_source_said(samba_context *context, int64_t before, samba_status status, const char *function);
 /* The same calls in another context, whose thread it is. */
 samba_status samba_source_read_in(samba_context *context, samba_source *source, int64_t count, const int64_t *samples,
                                   samba_tensor *const *rows);

@@ -12,7 +12,9 @@ for file in "$source"/examples/programs/digits.c "$source"/examples/programs/*.c
     name=$(basename "$file" .c)
     [ "$name" != digits ] || [ ! -d out/digits ] || continue
     echo "== $name"
-    "$build/examples/programs/$name" "$source/examples/data" >printed 2>&1 || {
+    arguments=("$source/examples/data")
+    [ "$name" != sharpen ] || arguments=(train --data "${arguments[0]}" --seed "${SAMBAFLOW_SEED:-1}")
+    "$build/examples/programs/$name" "${arguments[@]}" >printed 2>&1 || {
         cat printed
         echo "programs.sh: $name failed" >&2
         exit 1

@@ -17,6 +17,11 @@ TEST(test_messages)
     assert_string_equal(samba_error_message(context), "layer: got 3");
     samba_fail(context, SAMBA_ERROR_NAME, "%3000s", "x");
     assert_int_equal(strlen(samba_error_message(context)), 1023);
+    assert_int_equal(samba_error_set(context, SAMBA_ERROR_FILE, "no %s of mine"), SAMBA_ERROR_FILE);
+    assert_string_equal(samba_error_message(context), "no %s of mine");
+    assert_int_equal(samba_error_set(context, SAMBA_ERROR_FILE, NULL), SAMBA_ERROR_FILE);
+    assert_string_equal(samba_error_message(context), "");
+    assert_int_equal(samba_error_set(NULL, SAMBA_ERROR_FILE, "x"), SAMBA_ERROR_FILE);
     samba_context_free(NULL);
     assert_string_equal(samba_status_name(SAMBA_OK), "ok");
     assert_string_equal(samba_status_name(SAMBA_ERROR_INTERNAL), "internal");

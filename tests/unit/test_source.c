@@ -240,7 +240,7 @@ static int epoch_of(samba_loader *loader, int64_t epoch, int64_t first, int64_t 
             count++;
         }
     }
-    need(samba_loader_next(loader, &batch)); /* the end stays */
+    refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_STATE, "the epoch has ended: call samba_loader_begin");
     assert_int_equal(batch.count, 0);
     return count;
 }
@@ -339,6 +339,28 @@ TEST(parts)
     assert_int_equal(order[2], 4);
     samba_loader_free(loader);
     refuse(samba_source_part(source, 5, 12, &joined), SAMBA_ERROR_INDEX, "the source has 11");
+    samba_source *picked, *again;
+    need(samba_source_pick(source, 4, (const int64_t[]){10, 0, 3, 10}, &picked));
+    need(samba_source_pick(picked, 2, (const int64_t[]){3, 2}, &again));
+    loader = loader_of(picked, (samba_loader_options){.batch_size = 3});
+    assert_int_equal(epoch_of(loader, 0, 0, order, &batches), 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(order[i], ((const int64_t[]){10, 0, 3, 10})[i]);
+    samba_loader_free(loader);
+    loader = loader_of(again, (samba_loader_options){.batch_size = 3});
+    assert_int_equal(epoch_of(loader, 0, 0, order, &batches), 2);
+    assert_int_equal(order[0], 10);
+    assert_int_equal(order[1], 3);
+    samba_loader_free(loader);
+    samba_source_free(again);
+    samba_source_free(picked);
+    need(samba_source_pick(source, 0, NULL, &picked));
+    assert_int_equal(samba_source_count(picked), 0);
+    samba_source_free(picked);
+    refuse(samba_source_pick(source, 2, (const int64_t[]){3, 11}, &picked), SAMBA_ERROR_INDEX,
+           "sample 1 of 2 is number 11, and the source has 11");
+    refuse(samba_source_pick(source, 1, (const int64_t[]){-1}, &picked), SAMBA_ERROR_INDEX, "is number -1");
+    refuse(samba_source_pick(source, -1, NULL, &picked), SAMBA_ERROR_ARGUMENT, "-1 samples and no numbers");
     refuse(samba_source_join(context, 2, (samba_source *[]){train, rest}, &joined), SAMBA_ERROR_SHAPE,
            "source 1 of a join has 3 samples, and the first has 8");
     refuse(samba_source_join(context, 2, (samba_source *[]){source, source}, &joined), SAMBA_ERROR_NAME,
@@ -443,6 +465,7 @@ TEST(functions)
     refuse(samba_loader_new(context, source, &by, &loader), SAMBA_ERROR_ARGUMENT, "cannot shuffle");
     refuse(samba_source_split(source, 0.5, 0, &none, &none), SAMBA_ERROR_ARGUMENT, "in order alone");
     refuse(samba_source_join(context, 1, &source, &none), SAMBA_ERROR_ARGUMENT, "in order alone");
+    refuse(samba_source_pick(source, 1, order, &none), SAMBA_ERROR_ARGUMENT, "samba_source_pick: the source gives");
     OWN_TENSOR *rows = tensor("", SAMBA_FLOAT32, SIZES(1));
     refuse(samba_source_read(source, 1, order, 1, (samba_tensor *[]){rows}), SAMBA_ERROR_ARGUMENT, "in order alone");
     samba_source_free(source);
@@ -453,6 +476,63 @@ TEST(functions)
     o.count = -2;
     refuse(samba_source_new(context, &o, &source), SAMBA_ERROR_ARGUMENT, "has -2 samples");
     assert_int_equal(s.freed, 1);
+}
+
+/* A program's own function that fails: with a message of its own, or without one. */
+static samba_status fail_at(samba_context *of, void *user, int64_t count, const int64_t *samples, int field_count,
+                            samba_tensor *const *rows)
+{
+    (void)samples, (void)field_count, (void)rows;
+    const char *message = *(const char **)user;
+    return count < 2 ? SAMBA_OK : message ? samba_error_set(of, SAMBA_ERROR_FILE, message) : SAMBA_ERROR_FILE;
+}
+
+static samba_status next_fails(samba_context *of, void *user, int64_t most, int field_count, samba_tensor *const *rows,
+                               int64_t *got)
+{
+    *got = 0;
+    return fail_at(of, user, most, NULL, field_count, rows);
+}
+
+static samba_status rewind_fails(samba_context *of, void *user)
+{
+    return fail_at(of, user, *(const char **)user ? 0 : 2, NULL, 0, NULL);
+}
+
+TEST(messages_of_functions)
+{
+    const samba_field field = {"x", SAMBA_FLOAT32, 0, {0}};
+    for (int prefetch = 0; prefetch < 2; prefetch++)
+        for (int told = 0; told < 2; told++) {
+            const char *message = told ? "picture 3 is not there" : NULL;
+            samba_source_options o = samba_source_defaults();
+            samba_source *source, *part;
+            samba_batch batch;
+            o.fields = &field, o.field_count = 1;
+            o.user = &message;
+            o.count = 5, o.read = fail_at;
+            need(samba_source_new(context, &o, &source));
+            need(samba_source_pick(source, 3, (const int64_t[]){4, 2, 0}, &part));
+            samba_loader *loader = loader_of(part, (samba_loader_options){.batch_size = 2, .prefetch = prefetch});
+            need(samba_loader_begin(loader, 0, 0));
+            refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_FILE,
+                   told ? "picture 3 is not there"
+                        : "a source's function `read` failed (file) and left no message: samba_error_set leaves one");
+            samba_loader_free(loader);
+            samba_source_free(part);
+            samba_source_free(source);
+
+            o.count = -1, o.read = NULL, o.next = next_fails, o.rewind = rewind_fails;
+            need(samba_source_new(context, &o, &source));
+            loader = loader_of(source, (samba_loader_options){.batch_size = 2, .prefetch = prefetch});
+            if (told) {
+                need(samba_loader_begin(loader, 0, 0));
+                refuse(samba_loader_next(loader, &batch), SAMBA_ERROR_FILE, "picture 3 is not there");
+            } else
+                refuse(samba_loader_begin(loader, 0, 0), SAMBA_ERROR_FILE, "function `rewind` failed (file)");
+            samba_loader_free(loader);
+            samba_source_free(source);
+        }
 }
 
 /* ---- memory ---- */
@@ -502,4 +582,4 @@ TEST(without_memory)
 }
 
 TEST_MAIN(csv, broken_csv, jsonl, tensors_of_files, a_file_that_changes, loaders, pads, parts, tensors_refused, functions,
-          without_memory)
+          messages_of_functions, without_memory)
