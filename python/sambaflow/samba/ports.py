@@ -16,7 +16,7 @@ def host_tensor(tensor, name):
     """The C library's view of a torch tensor's memory."""
     held = values_of(tensor)
     if not isinstance(held, torch.Tensor):
-        made = f": torch.tensor({held!r}) makes one" if isinstance(held, (bool, int, float)) else ""
+        made = f": torch.tensor({held!r}) makes one" if isinstance(held, float) else ""
         raise errors.ArgumentTypeError(f"{name!r}: expected a tensor, given {type(held).__name__}{made}")
     if held.layout is not torch.strided or held.device.type != "cpu":
         raise errors.UnsupportedError(

@@ -77,7 +77,7 @@ from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
-from sambaflow.samba.starts import tell_starts
+from sambaflow.samba.starts import tell_starts, tell_untrained
 from sambaflow.samba.switches import Switches
 from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
@@ -358,6 +358,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
             tell_starts(tracer, outputs, loss_indices)
+        elif optimizers:
+            tell_untrained(device.pef)
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
         self._owned.check("trace_graph", tracer, device.tensors)
         own = sizes_of.graph_of(device, inputs)
