@@ -49,9 +49,10 @@ static bool same_sink(const samba_graph *a, const samba_sink *x, const samba_gra
 
 /* Of graphs that differ in no more than what is called a loss: the first sink that backward starts from in one of them alone, or
  * the end. Where there is nothing to differentiate, the first that is called otherwise. */
-static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink, bool *starts_known)
+static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink, bool *starts_known,
+                                      bool *in_first)
 {
-    *starts_known = false;
+    *starts_known = *in_first = false;
     int64_t other = 0;
     while (other < a->sink_count && a->sinks[other].kind == b->sinks[other].kind)
         other++;
@@ -72,6 +73,7 @@ static samba_status first_other_start(const samba_graph *a, const samba_graph *b
     /* from 0 nothing starts */
     while (status == SAMBA_OK && *sink < a->sink_count && (starts[0][*sink] == 1) == (starts[1][*sink] == 1))
         ++*sink;
+    *in_first = status == SAMBA_OK && *sink < a->sink_count && starts[0][*sink] == 1;
     samba_arena_free(&arena);
     return status == SAMBA_ERROR_MEMORY ? status : SAMBA_OK;
 }
@@ -98,27 +100,66 @@ static void add_line(samba_text *text, const samba_graph *graph, int64_t node, i
     samba_text_clear(&line);
 }
 
+static void add_type(samba_text *text, const samba_node *node)
+{
+    char shape[SAMBA_SHAPE_TEXT];
+    samba_text_add(text, "%s%s", samba_dtype_name((samba_dtype)node->dtype),
+                   samba_shape_format(node->rank, node->shape, shape, sizeof shape));
+}
+
+/* An input or a weight of another shape, dtype or name, in words: nobody need read a line of a graph for that. */
+static bool add_leaf(samba_text *text, const samba_graph *compiled, const samba_graph *model, int64_t node)
+{
+    if (node >= compiled->node_count || node >= model->node_count)
+        return false;
+    const samba_node *was = &compiled->nodes[node], *is = &model->nodes[node];
+    if (was->op != is->op || (was->op != SAMBA_OP_input && was->op != SAMBA_OP_parameter && was->op != SAMBA_OP_state))
+        return false;
+    const char *kind = was->op == SAMBA_OP_state ? "buffer" : samba_op_table[was->op].name;
+    /* the name is the first attribute of each of them */
+    const char *its = samba_graph_name_at(compiled, was->attrs->leaf.name),
+               *other = samba_graph_name_at(model, is->attrs->leaf.name);
+    const bool same_type = was->dtype == is->dtype && samba_shape_equal(was->rank, was->shape, is->rank, is->shape);
+    if ((strcmp(its, other) == 0) == same_type) /* both differ: another leaf; neither: how it starts */
+        return false;
+    if (same_type) {
+        samba_text_add(text, "%s \"%.128s\" was compiled, and \"%.128s\" stands in its place", kind, its, other);
+        return true;
+    }
+    samba_text_add(text, "%s \"%.128s\" was compiled as ", kind, its);
+    add_type(text, was);
+    samba_text_add(text, " and is ");
+    add_type(text, is);
+    char location[SAMBA_LOCATION_TEXT] = "";
+    samba_text_add(text, " here%s", samba_location_format(model, is->location, location));
+    return true;
+}
+
 static samba_status fail_difference(const samba_graph *compiled, const samba_graph *model, int64_t node, int64_t sink)
 {
     samba_text text;
     samba_text_init(&text, model->context);
-    samba_text_add(&text, "the model differs from the one that was compiled. First difference: compiled was  ");
-    add_line(&text, compiled, node, sink);
-    samba_text_add(&text, "  and the model has  ");
-    add_line(&text, model, node, sink);
+    samba_text_add(&text, "the model differs from the one that was compiled. First difference: ");
+    if (!add_leaf(&text, compiled, model, node)) {
+        samba_text_add(&text, "compiled was  ");
+        add_line(&text, compiled, node, sink);
+        samba_text_add(&text, "  and the model has  ");
+        add_line(&text, model, node, sink);
+    }
     samba_status status = text.status == SAMBA_OK ? samba_fail(model->context, SAMBA_ERROR_STATE, "%s", text.data) : text.status;
     samba_text_clear(&text);
     return status;
 }
 
 /* Equal graphs, of which only one's backward starts from that sink. */
-static samba_status fail_start(const samba_graph *compiled, const samba_graph *model, int64_t sink)
+static samba_status fail_start(const samba_graph *compiled, const samba_graph *model, int64_t sink, bool in_compiled)
 {
     const samba_sink *its = &compiled->sinks[sink];
-    return samba_fail(model->context, SAMBA_ERROR_STATE,
-                      "the model is the one that was compiled, but backward starts elsewhere: only one of them starts it from "
-                      "\"%.128s\": name the same losses for both",
-                      samba_graph_name_at(compiled, its->name));
+    return samba_fail(
+        model->context, SAMBA_ERROR_STATE,
+        "the model is the one that was compiled, but backward starts elsewhere: from \"%.128s\" only in the %s: name "
+        "the same losses for both",
+        samba_graph_name_at(compiled, its->name), in_compiled ? "compiled one" : "given one");
 }
 
 /* ---- the same nodes in another order ---- */
@@ -194,9 +235,9 @@ samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph 
         k++;
     if (!same && (k < compiled->sink_count || k < model->sink_count))
         return fail_difference(compiled, model, i, k);
-    bool starts_known;
-    SAMBA_TRY(first_other_start(compiled, model, &k, &starts_known));
+    bool starts_known, in_compiled;
+    SAMBA_TRY(first_other_start(compiled, model, &k, &starts_known, &in_compiled));
     if (k == compiled->sink_count)
         return SAMBA_OK;
-    return starts_known ? fail_start(compiled, model, k) : fail_difference(compiled, model, compiled->node_count, k);
+    return starts_known ? fail_start(compiled, model, k, in_compiled) : fail_difference(compiled, model, compiled->node_count, k);
 }

@@ -80,7 +80,9 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_conv
                                 (long long)attrs->padding.at[axis], (long long)attrs->dilation.at[axis]);
     if (reach > padded)
         return samba_infer_fail(
-            infer, SAMBA_ERROR_SHAPE, "the padded input has %s %lld, but the kernel reaches over %lld (size %lld, dilation %lld)",
+            infer, SAMBA_ERROR_SHAPE,
+            "the padded input has %s %lld, but the kernel reaches over %lld (size %lld, dilation %lld): pad it, or take a "
+            "smaller kernel",
             axis_name(infer, axis), (long long)padded, (long long)reach, (long long)kernel, (long long)attrs->dilation.at[axis]);
     *result = (padded - reach) / attrs->stride.at[axis] + 1;
     return SAMBA_OK;

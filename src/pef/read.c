@@ -20,8 +20,10 @@ static samba_status check_beginning(samba_context *context, const char *name, co
             context, SAMBA_ERROR_FORMAT,
             "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC "; give the .pef file that compile wrote", name);
     if (size < (int64_t)sizeof *header)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is truncated: a PEF's header has %zu bytes, the file has %lld",
-                          name, sizeof *header, (long long)size);
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "\"%s\" is truncated: a PEF's header has %zu bytes, the file has %lld; copy it again or compile the model again",
+            name, sizeof *header, (long long)size);
     if (header->endian == __builtin_bswap32(SAMBA_PEF_ENDIAN))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
                           "\"%s\" was written on a machine of the other byte order: compile the model again for this one", name);

@@ -62,7 +62,7 @@ samba_status samba_hyper_start(samba_session *session)
 /* Options that are compiled in: flags, which decide which operators a PEF has, and numbers that state begins with. */
 static samba_status fail_compiled_in(const samba_session *session, const char *name)
 {
-#define OPERATORS "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"
+#define OPERATORS "it is compiled into the PEF: compile again with an optimizer that has it, or that has not"
 #define RUN NULL
 #define COMPILE "state began with it: compile with an optimizer that has another"
     static const struct {

@@ -78,9 +78,11 @@ static samba_status check_output_gradient(const samba_session *session, int32_t 
         for (int32_t i = 0; i < session->plan.tensor_count; i++)
             if (is_output_gradient(session, i))
                 samba_words_add(&words, session->plan.tensors[i].name);
-        return samba_fail(session->context, SAMBA_ERROR_NAME,
-                          "there is no gradient \"%.128s\" of an output; gradients start from: %s", name,
-                          samba_words_text(&words));
+        return samba_fail(
+            session->context, SAMBA_ERROR_NAME,
+            "there is no gradient \"%.128s\" of an output; gradients start from: %s; which outputs do is said when the model "
+            "is compiled (losses; in Python loss_indices)",
+            name, samba_words_text(&words));
     }
     for (int i = 0; i < at; i++)
         if (samba_sizes_find(session, graph, samba_tensor_name(list[i])) == *tensor)

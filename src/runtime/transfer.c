@@ -34,8 +34,9 @@ samba_status samba_session_find(const samba_session *session, const char *name, 
         return fail_unknown(session, name, kind);
     int32_t found = session->plan.tensors[*tensor].kind;
     if (kind >= 0 && found != kind)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is of kind %s, not %s: between runs %s it", name,
-                          samba_kind_names[found], samba_kind_names[kind],
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is %s %s, not an %s: between runs %s it", name,
+                          strchr("aeiou", samba_kind_names[found][0]) ? "an" : "a", samba_kind_names[found],
+                          samba_kind_names[kind],
                           kind == SAMBA_KIND_INPUT ? "samba_session_set (in Python update_tensor) writes"
                                                    : "samba_session_get (in Python get_tensors_by_name) reads");
     return SAMBA_OK;
@@ -128,10 +129,17 @@ static samba_status check_range(const samba_session *session, const samba_plan_t
     char where[SAMBA_SHAPE_TEXT] = "";
     int used = 0;
     for (int i = 0; i < tensor->rank; i++)
-        used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
-    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)%s", what,
-                      tensor->name, where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high,
-                      tensor->range_user, told);
+        used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld%s", i ? ", " : "[", (long long)index[i],
+                         i + 1 == tensor->rank ? "]" : "");
+    char allowed[80] = "";
+    used = tensor->high > tensor->low
+               ? snprintf(allowed, sizeof allowed, ": it takes %lld to %lld", (long long)tensor->low, (long long)tensor->high - 1)
+               : 0;
+    if (used && tensor->has_ignore)
+        snprintf(allowed + used, sizeof allowed - (size_t)used, ", or %lld", (long long)tensor->ignore);
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s = %lld is outside [%lld, %lld) (%.128s)%s%s", what,
+                      tensor->name, where, (long long)value, (long long)tensor->low, (long long)tensor->high, tensor->range_user,
+                      allowed, told);
 }
 
 /* The memory of an input that the process shares with the device; NULL: none. */

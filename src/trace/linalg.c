@@ -290,6 +290,11 @@ samba_value samba_functional_linear(samba_value input, samba_value weight, samba
     if (!samba_trace_enter_optional("linear", 3, (samba_value[]){input, weight, bias}, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
+    if (x.rank > 0 && w.rank == 2 && x.shape[x.rank - 1] != w.shape[1])
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "linear",
+                                "the last dim of the input is %lld and the weight, (out_features, in_features), takes %lld "
+                                "features: given an input %s and a weight %s",
+                                (long long)x.shape[x.rank - 1], (long long)w.shape[1], SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&w));
     if (x.rank == 0 || w.rank < 1 || w.rank > 2 || x.shape[x.rank - 1] != w.shape[w.rank - 1])
         return samba_trace_fail_shape(
             graph, "linear", "an input (..., in_features) and a weight (out_features, in_features) or (in_features)", &x, &w);

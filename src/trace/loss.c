@@ -24,7 +24,7 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
             "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
             SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
     return samba_dtype_table[label->dtype].category == SAMBA_CATEGORY_INTEGER ||
-           samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
+           samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s; cast them to int64",
                               samba_dtype_name(label->dtype));
 }
 
@@ -158,7 +158,8 @@ static samba_value of_probabilities(const samba_losses *loss, samba_value logits
 {
     samba_node x = samba_trace_node(logits), t = samba_trace_node(target);
     if (x.rank < 1 || !samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
-        return samba_losses_fail_shapes(loss, "probabilities of the logits' shape, (C) or (N, C, ...)", logits, target);
+        return samba_losses_fail_shapes(loss, "labels cast to int64, or probabilities of the logits' shape, (C) or (N, C, ...)",
+                                        logits, target);
     int dim = x.rank > 1;
     int64_t classes = x.shape[dim], numel = 1;
     for (int d = 0; d < x.rank; d++)

@@ -117,9 +117,13 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
         return samba_graph_status(graph);
     }
     const char *name = samba_tensor_name(example);
-    if (samba_graph_leaf(graph, name) != SAMBA_NONE) {
+    const samba_ref same = samba_graph_leaf(graph, name);
+    if (same != SAMBA_NONE) {
+        const int op = samba_node_at(graph, same)->op;
+        const char *kind = op == SAMBA_OP_state ? "buffer" : samba_op_table[op].name;
         samba_graph_fail(graph, SAMBA_ERROR_NAME,
-                         "an input \"%.200s\" cannot be added: the graph has a leaf of that name; give it another", name);
+                         "input \"%.200s\": the model has another %s of that name already; give each a name of its own", name,
+                         kind);
         return samba_graph_status(graph);
     }
     samba_attrs attrs = {.leaf = {.name = samba_graph_intern(graph, name),

@@ -115,7 +115,7 @@ RUN = [
     (
         lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")),
         errors.UnknownNameError,
-        '"lin.weight" is of kind parameter, not input',
+        '"lin.weight" is a parameter, not an input',
     ),
     (lambda p: p.run(named(torch.zeros(4, 6), "x\0y")), ValueError, "a name has a NUL in it"),
     (lambda p: p.run(samba.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),

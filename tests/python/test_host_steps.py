@@ -91,6 +91,6 @@ def test_forgotten_loss_indices(tmp_path):
     with pytest.warns(UserWarning, match=r"where output_0 alone is the loss, loss_indices=\[0\]"):
         samba.session.compile(model, (x,), optim, name="none", output_folder=str(tmp_path))
     pef = samba.session.compile(model, (x,), optim, name="some", output_folder=str(tmp_path), loss_indices=[0])
-    said = 'backward starts elsewhere.*from "output_1".*give trace_graph the loss_indices that compile was given'
+    said = 'give trace_graph the loss_indices of compile: .*backward starts elsewhere: from "output_1" only in the given one'
     with pytest.raises(errors.StateError, match=said):
         utils.trace_graph(model, (x,), optim, pef=pef)

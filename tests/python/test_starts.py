@@ -230,3 +230,23 @@ def test_nothing_is_said_of_one_loss(tmp_path):
         ):
             model, _, inputs, _ = made(parts)
             traced(model, inputs, tmp_path, losses, losses)
+
+
+@pytest.mark.parametrize("loss", [lambda y: y.mean().detach(), lambda y: (y > 0).float().mean()], ids=["detached", "compared"])
+def test_loss_that_trains_nothing(tmp_path, loss):
+    """The program runs, and says that it learns nothing."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            return loss(self.linear(x))
+
+    samba.session.reset()
+    model, x = samba.from_torch_model_(Model()), samba.randn(4, 3, name="x")
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, (x,), optim, name="still", output_folder=str(tmp_path), loss_indices=[0])
+    with pytest.warns(UserWarning, match="trains nothing, so the optimizer has no effect"):
+        utils.trace_graph(model, (x,), optim, pef=pef, loss_indices=[0])

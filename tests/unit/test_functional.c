@@ -87,7 +87,7 @@ TEST(wrong_shapes)
     };
     trace("x float32[4,6] image float32[1,2,6,6] rows int64[2,3]");
     wrong_as(SAMBA_ERROR_SHAPE, samba_functional_linear(in("x"), weight("w", "float32[3,5]"), none),
-             "linear: expected an input (..., in_features)");
+             "linear: the last dim of the input is 6 and the weight, (out_features, in_features), takes 5 features");
     wrong_as(SAMBA_ERROR_SHAPE, samba_functional_conv2d(in("x"), weight("w", "float32[3,5]"), none, NULL),
              "conv2d: expected (N, C, H, W)");
     wrong_as(SAMBA_ERROR_SHAPE,

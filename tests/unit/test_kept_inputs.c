@@ -121,7 +121,7 @@ TEST(sessions_may_ask)
     refuse(samba_session_new(context, path, SESSION(.reuse_input_count = 2, .reuse_inputs = misspelt), &session),
            SAMBA_ERROR_NAME, "there is no input \"lable\" (did you mean \"label\"?)");
     refuse(samba_session_new(context, path, SESSION(.reuse_input_count = 1, .reuse_inputs = output), &session), SAMBA_ERROR_NAME,
-           "\"loss\" is of kind output, not input");
+           "\"loss\" is an output, not an input");
     refuse(samba_session_new(context, path, SESSION(.reuse_input_count = 1), &session), SAMBA_ERROR_ARGUMENT,
            "reuse_inputs: 1 names");
     need(samba_session_new(context, path, SESSION(.reuse_input_count = 2, .reuse_inputs = names), &session));

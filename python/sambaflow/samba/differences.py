@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two constants of one dtype and shape, which a graph's text has as hexadecimal digits that nobody reads:
-the first element, its values, and how many there are.
+"""How a model that is traced differs from the one of a PEF, in words. Of two constants of one dtype and shape, which a graph's
+text has as hexadecimal digits that nobody reads: the first element, its values, and how many there are.
 
 >>> text = '%{} = literal dtype=float32 shape=[1,2] data="{}" : float32[1,2]'
 >>> of_constants(text.format(3, "0000803f00000040"), text.format(3, "0000803f00004040"))
@@ -57,3 +57,18 @@ def explained(said, compiled, model):
 
 def _line(text, number):
     return next((line for line in text.splitlines() if line.startswith(f"{number} = ")), "")
+
+
+def refusal(said, pef, hint):
+    """What trace_graph says to a model that is not the one of the PEF: cause and cure first. `hint` stands behind a difference of
+    operators."""
+    _, first, difference = said.partition("First difference: ")
+    if not first:
+        return f"{pef}: give trace_graph the loss_indices of compile: {said}"
+    if not difference.startswith("input "):
+        return f"{pef}: compile it again, or give the model that was: {said}{hint}"
+    if " and is " in difference:  # of another batch size, most often
+        cure = "give what was compiled, or compile again, for this or for both (dims= or sizes= of compile)"
+    else:
+        cure = "give it the name that was compiled, or compile again"
+    return f"{difference}: {cure}. The PEF is {pef}"

@@ -32,6 +32,9 @@ def _known(*functions):
     return known
 
 
+_NUMBERS = ("lr", "weight_decay", "momentum", "betas", "eps", "max_grad_norm")  # which a loop of torch gives elsewhere
+
+
 def refuse_unknown(words, function, *others):
     """Raises a TypeError where `words` has one that neither the function nor the others take."""
     known = list(_known(function, *others))
@@ -39,6 +42,10 @@ def refuse_unknown(words, function, *others):
         if word not in known:
             near = [name for name in known if name == f"{word[:-1]}_tensors"] or difflib.get_close_matches(word, known, 1)
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(x for x in known if x != 'self')}"
+            if word in _NUMBERS and "hyperparam_dict" in known:
+                hint = f": numbers of optimizers are hyperparam_dict={{{word!r}: ...}}"
+            elif word in _NUMBERS and "optimizers" in known:
+                hint = ": it is the optimizer's, so give it where that is made"
             raise errors.ArgumentTypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None
 
 

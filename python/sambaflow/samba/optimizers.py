@@ -41,7 +41,8 @@ def _check(optimizer):
     kind = type(optimizer)
     if _facts(optimizer) is None:
         raise errors.UnsupportedError(
-            f"optimizer {kind.__name__}: expected one of samba.optim, or of torch where samba.optim has its name"
+            f"optimizer {kind.__name__}: the device has none of that kind; it has {', '.join(f.title for f in FACTS.values())}, "
+            "of samba.optim or torch.optim"
         )
     if not (getattr(kind.step, "__module__", None) or "").startswith(("torch.optim.", "sambaflow.samba.optim")):
         raise errors.UnsupportedError(
@@ -146,7 +147,8 @@ def set_optimizers(options, tracer, optimizers, its_numbers=None):
 
 def _differs(optimizer, trained, what):
     return errors.StateError(
-        f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers"
+        f"trace_graph: other optimizers than the PEF was compiled with: give compile and trace_graph the same. The optimizer of "
+        f"{trained[0]!r} is {type(optimizer).__name__} {what}"
     )
 
 

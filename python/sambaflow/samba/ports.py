@@ -16,7 +16,8 @@ def host_tensor(tensor, name):
     """The C library's view of a torch tensor's memory."""
     held = values_of(tensor)
     if not isinstance(held, torch.Tensor):
-        raise errors.ArgumentTypeError(f"{name!r}: expected a tensor, given {type(held).__name__}")
+        made = f": torch.tensor({held!r}) makes one" if isinstance(held, float) else ""
+        raise errors.ArgumentTypeError(f"{name!r}: expected a tensor, given {type(held).__name__}{made}")
     if held.layout is not torch.strided or held.device.type != "cpu":
         raise errors.UnsupportedError(
             f"{name!r} is a {held.layout} tensor on {held.device}: copy it into a dense tensor on the CPU"
@@ -32,7 +33,10 @@ def name_of(x, what):
     """The name of a tensor on the device; `what` it is: "an input tensor"."""
     name = getattr(x, "sn_name", "")
     if not name and not isinstance(x, torch.Tensor):
-        raise errors.ArgumentTypeError(f"{what} is {x!r:.80}: expected a tensor that has a name, as trace_graph gives them")
+        raise errors.ArgumentTypeError(
+            f"{what} is {x!r:.80} of {type(x).__name__}: expected a tensor that has a name: outputs are those that trace_graph "
+            "returned, inputs are made by samba.from_torch_tensor(tensor, name=...)"
+        )
     if not name:
         raise errors.UnknownNameError(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name

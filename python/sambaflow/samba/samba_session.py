@@ -32,6 +32,7 @@ from sambaflow._core import lib
 from sambaflow.runtime import Session
 from sambaflow.samba import (
     _state,
+    differences,
     exits,
     host_steps,
     lazy,
@@ -76,7 +77,7 @@ from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
-from sambaflow.samba.starts import tell_starts
+from sambaflow.samba.starts import tell_starts, tell_untrained
 from sambaflow.samba.switches import Switches
 from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
@@ -357,6 +358,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
             tell_starts(tracer, outputs, loss_indices)
+        elif optimizers:
+            tell_untrained(device.pef)
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
         self._owned.check("trace_graph", tracer, device.tensors)
         own = sizes_of.graph_of(device, inputs)
@@ -403,10 +406,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         try:
             tracer.compare(compiled, literals)
         except errors.StateError as error:
-            starts = "backward starts elsewhere" in str(error)
-            hint = "; give trace_graph the loss_indices that compile was given" if starts else modes.hint(tracer, text(compiled))
-            cure = "" if starts else "compile it again, or give the model that was: "
-            raise errors.StateError(f"{device.pef}: {cure}{error}{hint}") from None
+            said = differences.refusal(str(error), device.pef, modes.hint(tracer, text(compiled)))
+            raise errors.StateError(said) from None
 
     # ---- several graphs ----
 
@@ -689,8 +690,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
                 raise errors.UnknownNameError(
-                    f"the device has no tensor {name!r}, the gradient of an input: those of parameters are computed; make it "
-                    "one, whose sn_data each step sets"
+                    f"the device has no {name!r}, the gradient of an input: those of parameters are computed. Give "
+                    "torch.autograd.grad in forward as an output, or make the input a parameter"
                 )
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
             raise errors.UnknownNameError(f"the device has no tensor {name!r}{hint}")

@@ -190,7 +190,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if self._held is None:
             if self.materializer is None:
                 raise errors.StateError(
-                    f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some"
+                    f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some: "
+                    f"samba.from_torch_tensor(values, name={self._sn_name!r}) makes a tensor with values"
                 )
             from sambaflow.samba import materializers  # which draws by the library
 

@@ -37,6 +37,18 @@ def tell_starts(tracer, outputs, loss_indices):
         )
     elif not zeros:
         return
+    _tell(said)
+
+
+def tell_untrained(pef):
+    """Warns, once, where a program has an optimizer and its PEF no backward pass: it would run, and learn nothing."""
+    _tell(
+        f"{pef} trains nothing, so the optimizer has no effect: no parameter has a gradient from the loss (is it detached, or "
+        "made of comparisons or argmax? loss_indices says which output it is), or it was compiled with inference=True"
+    )
+
+
+def _tell(said):
     if said not in _told:
         _told.add(said)
         launch.warn(said, UserWarning, stacklevel=outside())

@@ -167,11 +167,13 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
     }
     if (mine)
         return SAMBA_OK;
+    const bool same = others && strcmp(entry, others) == 0;
     if (others)
         return samba_fail(
             g->context, SAMBA_ERROR_NAME,
-            "optimizer '%s': '%.128s' gets nothing, an earlier optimizer has '%.128s' already: leave it out of one of them",
-            optimizer, entry, others);
+            "optimizer '%s': %s%.128s%s'%.128s' is in an earlier optimizer too, and each parameter has one: leave it out of one "
+            "of the two",
+            optimizer, same ? "" : "nothing is left for '", same ? "" : entry, same ? "" : "', as ", others);
     if (nearest)
         return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)",
                           optimizer, entry, nearest);
