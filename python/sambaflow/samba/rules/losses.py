@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import optional
 from sambaflow.samba.sambatensor import values_of
@@ -28,41 +27,28 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
 # ---- distances ----
 
 
-def _compared(t, name, input, target, loss):
-    """The loss. Says, as torch does, that a guess and its target have two shapes."""
-    loss = t.wrap(loss)
-    if input.shape != target.shape:
-        launch.warn(
-            f"{name}: the input has the shape {tuple(input.shape)} and the target {tuple(target.shape)}, and they broadcast: a "
-            "guess is compared with targets of other samples too, and the model learns their mean; give both one shape, by "
-            f"squeeze or unsqueeze{t.where()}",
-            UserWarning,
-        )
-    return loss
-
-
 @rule(F.mse_loss)
 def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    how = optional(t, weight), _chosen(size_average, reduce, reduction)
-    return _compared(t, "mse_loss", input, target, lib.samba_mse_loss(t.value(input), t.value(target), *how))
+    return t.wrap(
+        lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    )
 
 
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    how = optional(t, weight), _chosen(size_average, reduce, reduction)
-    return _compared(t, "l1_loss", input, target, lib.samba_l1_loss(t.value(input), t.value(target), *how))
+    return t.wrap(
+        lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    )
 
 
 @rule(F.smooth_l1_loss)
 def smooth_l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    how = beta, _chosen(size_average, reduce, reduction)
-    return _compared(t, "smooth_l1_loss", input, target, lib.samba_smooth_l1_loss(t.value(input), t.value(target), *how))
+    return t.wrap(lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.huber_loss)
 def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
-    how = delta, optional(t, weight), _chosen(reduction=reduction)
-    return _compared(t, "huber_loss", input, target, lib.samba_huber_loss(t.value(input), t.value(target), *how))
+    return t.wrap(lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(reduction=reduction)))
 
 
 # ---- likelihoods ----
