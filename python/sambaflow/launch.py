@@ -38,12 +38,17 @@ def place():
 _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
+def _is_torchs(frame):
+    return frame.f_globals.get("__name__", "").startswith("torch.")
+
+
 def warn(message, category, stacklevel=1):
     """warnings.warn of what all have alike. Where the line that `stacklevel` tells is one of this package, it is that of the
-    program that has called it."""
+    program that has called it, by way of torch or not."""
     if speaks():
         level, frame = stacklevel + 1, sys._getframe(stacklevel)
-        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        ours = frame.f_code.co_filename.startswith(_PACKAGE)
+        while ours and frame is not None and (frame.f_code.co_filename.startswith(_PACKAGE) or _is_torchs(frame)):
             level, frame = level + 1, frame.f_back
         warnings.warn(message, category, stacklevel=level)
 

@@ -29,7 +29,7 @@ def place(tmp_path, monkeypatch):
 
 def test_all_are_listed():
     with_a_command_line = {"digits", "lenet_train", "lenet_fit", "lenet_infer", "resffn"}
-    assert len(PROGRAMS) >= 13 and set(PROGRAMS) | with_a_command_line == {path.stem for path in FOLDER.glob("*.py")}
+    assert len(PROGRAMS) >= 25 and set(PROGRAMS) | with_a_command_line == {path.stem for path in FOLDER.glob("*.py")}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

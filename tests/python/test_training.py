@@ -386,6 +386,8 @@ def test_refused_models():
     model.train()
     with pytest.raises(errors.ArgumentError, match="the loader has no batches"):
         samba.fit(model, [], optim, F.cross_entropy)
+    with pytest.raises(errors.ArgumentError, match="a batch has one tensor, and `loss` wants two"):
+        samba.fit(model, [torch.zeros(4, 3)], optim, F.mse_loss)
     with pytest.raises(errors.ArgumentError, match="an optimizer over"):
         samba.fit(model, train, [], F.cross_entropy)
     with pytest.raises(errors.StateError, match=r"the loss of step \d+ is no number"):

@@ -147,8 +147,13 @@ def _names_of(model, item, loss, names, target):
     count = 1 if isinstance(item, torch.Tensor) else len(item)
     if names is None:
         taken = inspect.signature(model.forward).parameters.values()
-        plain = [x.name for x in taken if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
-        names = plain[: count - (loss is not None)]
+        plain = [x for x in taken if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+        if loss is not None and count == 1 and plain and plain[0].default is inspect.Parameter.empty:
+            raise errors.ArgumentError(
+                "fit: a batch has one tensor, and `loss` wants two, what the model is given and the target: where both are one, "
+                "as of an autoencoder, TensorDataset(x, x), or a model that returns its loss"
+            )
+        names = [x.name for x in plain][: count - (loss is not None)]
         names += [f"input_{i}" for i in range(len(names), count - (loss is not None))]
         names += ["target" if "target" not in names else "target_of_loss"] if loss is not None else []
     if len(names) != count:

@@ -15,7 +15,10 @@ _BRANCH = (
     "use torch.where(condition, a, b) instead of if, or decide by what is known without values: shapes, or a flag of the module"
 )
 _INDEX = "take sizes and indices from shapes, pass them as Python numbers, or index with torch.gather or torch.index_select"
-_MASK = "how many elements a mask selects depends on values: torch.where(mask, x, 0) and products with the mask keep the shape"
+_MASK = (
+    "how many elements a mask selects depends on values: torch.where(mask, x, 0) and products with the mask keep the shape, and "
+    "cross_entropy leaves out labels of -100; a mask that never changes is known where it is a buffer with persistent=False"
+)
 _PLACES = (
     "how many there are depends on values: use the condition itself in torch.where(condition, a, b), or argmax for a fixed number"
 )
