@@ -91,8 +91,10 @@ samba_status samba_train_evaluate_between(samba_trainer *t)
     SAMBA_TRY(samba_train_evaluate(t));
     if (t->graphs[0].logits)
         fprintf(t->progress_file, "step %lld  test accuracy %.2f %%\n", step, samba_train_tested(t));
-    else
+    else if (samba_train_has_perplexity(t))
         fprintf(t->progress_file, "step %lld  test loss %.4f  perplexity %.2f\n", step, t->test_loss, exp(t->test_loss));
+    else
+        fprintf(t->progress_file, "step %lld  test loss %.4f\n", step, t->test_loss);
     fflush(t->progress_file);
     if (t->tests_log)
         json_array_append_new(t->tests_log,

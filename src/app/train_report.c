@@ -5,12 +5,20 @@
 
 #include <math.h>
 
+bool samba_train_has_perplexity(const samba_trainer *t)
+{
+    bool whole = false;
+    for (int i = 0; i < t->data.tensor_count; i++)
+        whole |= !samba_dtype_is_floating_point(samba_tensor_dtype(t->data.tensors[i]));
+    return whole && !t->graphs[0].logits;
+}
+
 void samba_train_report_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, double loss, double seconds, int64_t samples)
 {
     double rate = (double)samples / seconds;
     int width = snprintf(NULL, 0, "%lld", (long long)epochs);
     fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f", width, (long long)epoch, (long long)epochs, loss);
-    if (!t->graphs[0].logits)
+    if (samba_train_has_perplexity(t))
         fprintf(t->progress_file, "  perplexity %.2f", exp(loss));
     fprintf(t->progress_file, "  %.2f s  %.0f samples/s\n", seconds, rate);
     fflush(t->progress_file);
@@ -77,9 +85,11 @@ samba_status samba_train_report(samba_trainer *t)
             printf("no test: there are no samples for it");
         else if (t->graphs[0].logits)
             printf("test accuracy %.2f %% (%lld of %lld)", accuracy, (long long)t->right, (long long)t->tested);
-        else
+        else if (samba_train_has_perplexity(t))
             printf("test loss %.4f  perplexity %.2f (%lld %s)", t->test_loss, exp(t->test_loss),
                    (long long)(t->predictions ? t->predictions : t->tested), t->predictions ? "tokens" : "samples");
+        else
+            printf("test loss %.4f (%lld samples)", t->test_loss, (long long)t->tested);
         if (!a->inference)
             printf("  training %.2f s  %.0f samples/s", t->train_seconds, rate);
         putchar('\n');
@@ -108,7 +118,8 @@ samba_status samba_train_report(samba_trainer *t)
         json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
     } else {
         json_object_set_new(object, "test_loss", samba_json_number(t->test_loss));
-        json_object_set_new(object, "test_perplexity", samba_json_number(exp(t->test_loss)));
+        if (samba_train_has_perplexity(t))
+            json_object_set_new(object, "test_perplexity", samba_json_number(exp(t->test_loss)));
     }
     return samba_json_print(t->context, object, stdout);
 }

@@ -78,6 +78,8 @@ samba_status samba_train_evaluate_between(samba_trainer *t);
 double samba_train_tested(const samba_trainer *t);
 
 /* app/train_report.c */
+/* Whether the exponential of the loss says something: losses over tokens or classes, which are whole numbers. */
+bool samba_train_has_perplexity(const samba_trainer *t);
 void samba_train_report_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, double loss, double seconds, int64_t samples);
 void samba_train_report_step(samba_trainer *t, double loss);
 samba_status samba_train_report(samba_trainer *t);
