@@ -24,7 +24,7 @@ trace
 rules
 onnx_module eager starts ports
 lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads
-lazy_param switches never_given
+lazy_param switches never_given saving profiling
 forward
 modes
 graph multigraph sizes window
