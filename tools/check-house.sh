@@ -91,6 +91,7 @@ if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench
 
 python3 tools/check_layers.py || bad=1
 python3 tools/onnx_page.py || bad=1
+python3 tools/stubs.py || bad=1
 python3 tools/check_links.py || bad=1
 python3 tests/python/mistakes.py || bad=1
 python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace \

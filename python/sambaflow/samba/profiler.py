@@ -19,7 +19,7 @@ from sambaflow.errors import ArgumentError, StateError, UnknownNameError
 
 
 def columns(rows):
-    """Rows of words as a table: the first column to the left, the others to the right.
+    """`rows` of words as a table: the first column to the left, the others to the right.
 
     >>> print(columns([("what", "n"), ("a", "10")]), end="")
     what   n
@@ -32,7 +32,8 @@ def columns(rows):
 
 
 def trace_events(rows, process, left_out=0):
-    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open.
+    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open. `process` is the name of
+    the timeline, which tells of `left_out` events besides.
 
     >>> trace_events([("FWD", "section", 0.5, 0.25)], "device")["traceEvents"][1]["ts"]
     500000.0
@@ -69,7 +70,7 @@ class Profiler:
 
     @contextlib.contextmanager
     def event(self, name):
-        """Times what runs inside, while on."""
+        """Times what runs inside, as an event `name`, while on."""
         if not self.enabled:
             yield
             return
@@ -91,7 +92,8 @@ class Profiler:
         self._open[name] = time.perf_counter()
 
     def end_event(self, name, count=1):
-        """Ends it; the seconds that it took. `count`: of what get_throughputs counts, samples or tokens, it has made."""
+        """Ends the part of that `name`; returns the seconds that it took. `count`: of what get_throughputs counts, samples or
+        tokens, it has made."""
         end = time.perf_counter()
         if name not in self._open:
             raise StateError(f"end_event: {name!r:.100} has not begun; begun have: {', '.join(self._open) or 'none'}")
@@ -158,7 +160,7 @@ class Profiler:
         )
 
     def dump(self, filename):
-        """Writes the summary to a file; the timeline where its name ends in .json."""
+        """Writes the summary to the file `filename`; the timeline where its name ends in .json."""
         with open(filename, "w", encoding="utf-8") as file:
             if str(filename).endswith(".json"):
                 json.dump(self.timeline(), file)

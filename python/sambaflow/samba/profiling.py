@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a session's work takes: events on the host (the Profiler), sections on the device (the runtime profile), and the report of
-a PEF, a page with both.
+"""How long a session's work takes: events on the host (the Profiler), sections on the device (the runtime profile), and the
+report of a PEF, a page with both.
 
 >>> import os, tempfile
 >>> import sambaflow.samba as samba

@@ -31,6 +31,7 @@ from sambaflow._core import lib
 from sambaflow.runtime import Session
 from sambaflow.samba import (
     _state,
+    changed,
     exits,
     host_steps,
     lazy,
@@ -99,6 +100,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
         self.seed, self._rates = 0, ()  # rates: of host_steps
+        self._doubts = {}  # of changed.py
         self._forget_profiles()
         self._settings = Settings()
         self._all_off()
@@ -139,6 +141,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         """Forgets the PEF, its device memory, what was traced, set up and turned on, so that the session is as a new one; loads
         another PEF where one is given. What had no effect, and was told of, is told of again after a reset of samba.session."""
         self._drop_profile()
+        self._owned.note_lost(self)
         if self._is_global:
             _state.reset()
         self._lazy.end()
@@ -297,6 +300,9 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers, model)
+        changed.watch(self, model)
+        for tensor in outputs:
+            tensor._pef = device.pef
         model.output_tensors = outputs
         if init_output_grads:
             output_grads.start(self, outputs)
@@ -447,6 +453,9 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             self._send(tensors)
             self._send_optimizer_state(traced.optimizers)
         host_steps.watch(self, traced.optimizers)
+        changed.watch(self, traced.model)
+        for tensor in traced.outputs:
+            tensor._pef = self._device.pef
         if values:
             self._device.set_hyperparameters(values)
         if traced.sets_grads:
@@ -520,6 +529,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if grad_of_outputs is not None:
             given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
+        if self._doubts:
+            changed.tell(self)
         if self._rates:
             self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
@@ -620,6 +631,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
             device.set(host_tensor(lazy.values_once(tensor), self._aliases.get(name, name)))
+        if name in self._traced:
+            self._owned.settle(self._traced[name])
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session puts into files and takes from them: weights, checkpoints of a training, ONNX models. The device's values are what
-is saved, and what is loaded goes to the device; the host's stay as they are.
+"""What a session puts into files and takes from them: weights, checkpoints of a training, ONNX models. The device's values are
+what is saved, and what is loaded goes to the device; the host's stay as they are.
 
 >>> import tempfile
 >>> import torch
@@ -31,6 +31,7 @@ class Saving:
         with model.safetensors.index.json and the files that it names,
         as save_checkpoint and Hugging Face's libraries write them."""
         self.loaded().load(path)
+        self._owned.settle_all()
 
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0, schedulers=()):
         """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
@@ -49,6 +50,7 @@ class Saving:
         found = resume.load(self.loaded(), folder, loaders, schedulers)
         if found is not None:
             self.seed = found.seed
+            self._owned.settle_all()
         return found and found.result
 
     def to_onnx(self, path, opset=0, graph_name=None):

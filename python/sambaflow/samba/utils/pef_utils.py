@@ -111,7 +111,7 @@ class PefInfoStruct:
 
 
 def get_pef_info(path):
-    """A PefInfoStruct of a file.
+    """A PefInfoStruct of the file at `path`.
 
     >>> import tempfile
     >>> import torch
@@ -141,8 +141,15 @@ def get_pef_info(path):
 
 
 def get_pefmeta(source, model=None):
-    """A PefMeta of a file; or of a program's arguments, parsed or as a dict,
-    and its model what it may give compile as `pef_metadata`, a dict."""
+    """What a PEF says of itself, or what a program may note in one.
+
+    Args:
+        source: the path of a PEF; or a program's arguments, parsed or as a dict.
+        model: that of the program, with arguments alone.
+
+    Returns:
+        A PefMeta of the file; of arguments a dict, which compile takes as `pef_metadata`.
+    """
     if isinstance(source, (str, os.PathLike)):
         return PefMeta(source)
     parameters = {} if model is None else {name: list(x.shape) for name, x in model.named_parameters()}
@@ -151,13 +158,14 @@ def get_pefmeta(source, model=None):
 
 
 def get_pefmeta_dict(source, model=None):
-    """The same as a dict, which json takes."""
+    """get_pefmeta of `source` and `model` as a dict, which json takes."""
     found = get_pefmeta(source, model)
     return found if isinstance(found, dict) else dict(found)
 
 
 def write_notes(path, *notes):
-    """Writes app_dir, config_dict and pef_metadata beside a PEF, as far as they are given; removes those of an older PEF."""
+    """Writes `notes`, app_dir, config_dict and pef_metadata, beside the PEF at `path`, as far as they are given; removes
+    those of an older PEF."""
     notes = {name: note for name, note in zip(_NOTES, notes) if note is not None}
     if notes:
         written = json.dumps(notes, indent=1, default=lambda x: dict(vars(x)) if hasattr(x, "__dict__") else str(x))
