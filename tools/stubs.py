@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The type stubs (.pyi) of Python modules, made of their sources: annotations stand there once, beside what they describe. A stub
 has what a program may use: public functions, classes, their methods and attributes, constants that have an annotation, and of
-imports and private names those that these need. BY_HAND are the modules whose source cannot say it: functions whose result
-depends on their arguments (typing.overload), and packages that offer the names of others.
+imports and private names those that these need. Of a function with typing.overload the stub has the overloads. BY_HAND are
+the modules whose source does not say it all: packages that offer the names of others, and functions that are made by others.
 
 Needs Python alone: sources are read, not imported.
 
@@ -18,9 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1] / "python" / "sambaflow"
 HEAD = "# SPDX-License-Identifier: Apache-2.0\n# made by tools/stubs.py\n"
 BY_HAND = frozenset(
     """
-    __init__ logging samba/__init__ samba/convert samba/directives samba/functional/__init__ samba/lazy_param samba/nn/__init__
-    samba/nn/parameter samba/profiler samba/samba_session samba/sambatensor samba/utils/__init__ samba/utils/common
-    samba/utils/dataset/__init__ samba/utils/dataset/mnist samba/utils/pef_utils samba/utils/utils
+    __init__ logging samba/__init__ samba/functional/__init__ samba/lazy_param samba/nn/__init__
+    samba/nn/parameter samba/samba_session samba/sambatensor samba/utils/__init__ samba/utils/common
+    samba/utils/dataset/__init__ samba/utils/dataset/mnist samba/utils/utils
     """.split()
 )
 
@@ -69,7 +69,7 @@ def function(node):
     return ast.FunctionDef(node.name, a, [ast.Expr(ast.Constant(...))], kept, plain(node.returns))
 
 
-KEPT = r"(property|staticmethod|classmethod|\w+\.setter|contextlib\.contextmanager|dataclasses\.dataclass.*)$"
+KEPT = r"(property|staticmethod|classmethod|\w+\.setter|contextlib\.contextmanager|(typing\.)?overload|dataclasses\.dataclass.*)$"
 
 
 def class_of(node):

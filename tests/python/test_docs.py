@@ -91,15 +91,19 @@ def test_parameters_are_described(path):
 def undescribed(tree):
     """ "function: parameter" of each whose docstring does not have it."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not is_overload(node):
             yield from silent(node.name, node, "")
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             for x in node.body:
                 setter = isinstance(x, ast.FunctionDef) and any(getattr(y, "attr", "") == "setter" for y in x.decorator_list)
                 public = isinstance(x, ast.FunctionDef) and (not x.name.startswith("_") or x.name == "__init__")
-                if public and not setter and (x.returns is not None or x.name != "__init__"):
+                if public and not setter and not is_overload(x) and (x.returns is not None or x.name != "__init__"):
                     more = ast.get_docstring(node) or "" if x.name == "__init__" else ""
                     yield from silent(f"{node.name}.{x.name}", x, more)
+
+
+def is_overload(node):
+    return any(ast.unparse(x) == "overload" for x in node.decorator_list)
 
 
 def silent(name, node, more):

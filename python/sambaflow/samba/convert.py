@@ -18,6 +18,9 @@
 (True, 'x.0')
 """
 
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
 import torch
 
 from sambaflow import errors
@@ -25,10 +28,12 @@ from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, make_wrapper
 
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook and register_post_accumulate_grad_hook
 
 
-def from_torch_model_(model):
+def from_torch_model_(model: _Module) -> _Module:
     """Makes every parameter and buffer of a module a SambaTensor over the same memory, with the hooks it has.
 
     Args:
@@ -67,17 +72,31 @@ def _buffer(tensor, name):
     return make_wrapper(SambaTensor, tensor, None, None, name) if tensor.is_complex() else from_torch_tensor(tensor, name)
 
 
-def from_torch_model(model):
+def from_torch_model(model: _Module) -> _Module:
     """The older name of from_torch_model_, which changes `model` in place too."""
     return from_torch_model_(model)
 
 
-def from_named_dict(tensors):
+def from_named_dict(tensors: Mapping[str, torch.Tensor]) -> dict[str, SambaTensor]:
     """SambaTensors over the memory of `tensors`, a dict of torch tensors by name; the result is a dict of these names, which the
     SambaTensors have, too."""
     if not isinstance(tensors, dict):
         raise errors.ArgumentTypeError(f"from_named_dict: expected a dict of tensors by name: given {type(tensors).__name__}")
     return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
+
+
+@overload
+def from_torch(obj: _Module) -> _Module: ...
+
+
+@overload
+def from_torch(
+    obj: torch.Tensor, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
+
+
+@overload
+def from_torch(obj: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> Any: ...
 
 
 def from_torch(obj, name=None, batch_dim=None, region_name=None):
@@ -114,6 +133,20 @@ def from_torch(obj, name=None, batch_dim=None, region_name=None):
     return trees.mapped(made, obj, name)
 
 
+@overload
+def from_torch_(obj: _Module) -> _Module: ...
+
+
+@overload
+def from_torch_(
+    obj: torch.Tensor, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
+
+
+@overload
+def from_torch_(obj: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> Any: ...
+
+
 def from_torch_(obj, name=None, batch_dim=None, region_name=None):
     """from_torch in place, where there is a place: in modules, lists and dicts.
 
@@ -131,7 +164,14 @@ def from_torch_(obj, name=None, batch_dim=None, region_name=None):
     return obj if isinstance(obj, (dict, list)) else made
 
 
-def from_torch_tensor_(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
+def from_torch_tensor_(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    batch_dim: int | None = None,
+    named_dims: Any = None,
+    region_name: str | None = None,
+    sized_dims: Any = None,
+) -> SambaTensor:
     """Another name of from_torch_tensor, which some documents have: `tensor`, `name`, `batch_dim`, `region_name`,
     and `named_dims` and `sized_dims`, which have no effect, are that one's. The result counts: a torch tensor cannot become a
     SambaTensor itself."""

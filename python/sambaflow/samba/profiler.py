@@ -13,12 +13,15 @@
 import contextlib
 import html
 import json
+import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
 
 from sambaflow.errors import ArgumentError, StateError, UnknownNameError
 
 
-def columns(rows):
+def columns(rows: Sequence[Sequence[str]]) -> str:
     """`rows` of words as a table: the first column to the left, the others to the right.
 
     >>> print(columns([("what", "n"), ("a", "10")]), end="")
@@ -31,7 +34,7 @@ def columns(rows):
     )
 
 
-def trace_events(rows, process, left_out=0):
+def trace_events(rows: Iterable[tuple[str, str, float, float]], process: str, left_out: int = 0) -> dict[str, Any]:
     """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open. `process` is the name of
     the timeline, which tells of `left_out` events besides.
 
@@ -49,9 +52,14 @@ def trace_events(rows, process, left_out=0):
 class Profiler:
     """Events by name."""
 
-    MOST_TIMES = 1 << 20  # single times that are kept for the timeline
+    enabled: bool
+    times: list[tuple[str, float, float]]
+    left_out: int
+    events: dict[str, list[float]]
 
-    def __init__(self):
+    MOST_TIMES: int = 1 << 20  # single times that are kept for the timeline
+
+    def __init__(self) -> None:
         self.enabled = False
         self.events = {}  # name -> [count, seconds, least, greatest]
         self.times = []  # (name, begin, seconds)
@@ -59,17 +67,17 @@ class Profiler:
         self._open = {}  # name -> when it began
         self._latencies = {}  # name -> [(seconds, count) of each time]
 
-    def start(self):
+    def start(self) -> None:
         """Forgets what was, and begins."""
         self.events, self.times, self.left_out, self.enabled = {}, [], 0, True
         self._open, self._latencies = {}, {}
 
-    def stop(self):
+    def stop(self) -> None:
         """No more events."""
         self.enabled = False
 
     @contextlib.contextmanager
-    def event(self, name):
+    def event(self, name: str) -> Iterator[None]:
         """Times what runs inside, as an event `name`, while on."""
         if not self.enabled:
             yield
@@ -82,7 +90,7 @@ class Profiler:
 
     # ---- events of a program's own ----
 
-    def start_event(self, name):
+    def start_event(self, name: str) -> None:
         """Begins to time a part of a program; end_event ends it. Those of different names may overlap. They are timed whether the
         profiler is on or not; while it is on, they are among its events too."""
         if not isinstance(name, str) or not name:
@@ -91,7 +99,7 @@ class Profiler:
             raise StateError(f"start_event: {name!r} has begun already: end_event({name!r}) first")
         self._open[name] = time.perf_counter()
 
-    def end_event(self, name, count=1):
+    def end_event(self, name: str, count: float = 1) -> float:
         """Ends the part of that `name`; returns the seconds that it took. `count`: of what get_throughputs counts, samples or
         tokens, it has made."""
         end = time.perf_counter()
@@ -112,10 +120,22 @@ class Profiler:
             )
         return self._latencies if name is None else {name: self._latencies[name]}
 
+    @overload
+    def get_latencies(self, name: None = None) -> dict[str, list[float]]: ...
+
+    @overload
+    def get_latencies(self, name: str) -> list[float]: ...
+
     def get_latencies(self, name=None):
         """{name: [seconds of each time]} of what start_event and end_event enclosed since start(); of one name its list."""
         found = {key: [seconds for seconds, _ in times] for key, times in self._of("get_latencies", name).items()}
         return found if name is None else found[name]
+
+    @overload
+    def get_throughputs(self, name: None = None) -> dict[str, float]: ...
+
+    @overload
+    def get_throughputs(self, name: str) -> float: ...
 
     def get_throughputs(self, name=None):
         """{name: counts a second, of all times together}; of one name its number.
@@ -142,24 +162,24 @@ class Profiler:
         else:
             self.left_out += 1
 
-    def summary(self):
+    def summary(self) -> str:
         """A table: event, count, total, mean, least and greatest ms."""
         rows = [("event", "count", "total ms", "mean ms", "least ms", "greatest ms")]
         for name, (count, seconds, least, greatest) in sorted(self.events.items(), key=lambda row: -row[1][1]):
             rows.append((name, str(count), *(f"{1e3 * x:.3f}" for x in (seconds, seconds / count, least, greatest))))
         return columns(rows)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
 
-    def timeline(self):
+    def timeline(self) -> dict[str, Any]:
         """Trace Event JSON of the single times."""
         start = min((begin for _, begin, _ in self.times), default=0.0)
         return trace_events(
             ((name, "host", begin - start, seconds) for name, begin, seconds in self.times), "host", self.left_out
         )
 
-    def dump(self, filename):
+    def dump(self, filename: str | os.PathLike[str]) -> None:
         """Writes the summary to the file `filename`; the timeline where its name ends in .json."""
         with open(filename, "w", encoding="utf-8") as file:
             if str(filename).endswith(".json"):
