@@ -182,6 +182,17 @@ def test_meant(traced, tmp_path, means):
         traced.run()
 
 
+def test_fetching_what_was_cast(traced):
+    traced.run()
+    traced.model.to(torch.bfloat16)
+    before = traced.model.trunk.weight.torch().clone()
+    with pytest.raises(errors.StateError, match=r"'trunk.weight' has become torch.bfloat16 .*model.to\(torch.float32\)"):
+        samba.session.to_cpu(traced.model)
+    assert torch.equal(traced.model.trunk.weight.torch(), before)
+    samba.session.to_cpu(traced.model.float())
+    assert traced.model.trunk.weight.torch().dtype is torch.float32
+
+
 @pytest.mark.parametrize("cured", [False, True])
 def test_state_of_an_optimizer(traced, cured):
     with silence():
@@ -205,6 +216,26 @@ def test_options_of_an_optimizer(traced):
         traced.run()
     traced.optim.param_groups[0]["weight_decay"] = 0.5
     with pytest.warns(UserWarning, match="weight_decay is 0.5 on the host, and the device steps by"):
+        traced.run()
+
+
+def test_further_group_of_an_optimizer(traced):
+    with silence():
+        traced.run()
+        traced.optim.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+    with pytest.warns(UserWarning, match="the optimizer has 2 groups of parameters on the host, and the device trains the 1 "):
+        traced.run()
+    with silence():
+        traced.run()
+
+
+def test_training_without_gradients(traced):
+    with silence(), torch.no_grad():
+        traced.run(section_types=["FWD"])
+        traced.run(train=False)
+    with torch.no_grad(), pytest.warns(UserWarning, match=r"run: it takes a step .* torch.no_grad\(\) does not prevent"):
+        traced.run()
+    with silence(), torch.no_grad():
         traced.run()
 
 

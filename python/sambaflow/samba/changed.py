@@ -164,6 +164,19 @@ def _of_other(key, new):
     )
 
 
+def tell_no_grad(session, section_types):
+    """Warns of a run that trains inside torch.no_grad(), where PyTorch would not."""
+    told, kinds = session._owned.told, [kind.upper() for kind in section_types or session._device.section_types]
+    if "OPT" in kinds and "no_grad" not in told:
+        told.add("no_grad")
+        launch.warn(
+            "run: it takes a step of the optimizer, which torch.no_grad() does not prevent: model.eval(), train=False or "
+            "section_types=['FWD'] is a run that does not train",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def tell(session):
     """Warns of the doubts of a session that are right, and has none any more."""
     doubts, told = dict(session._doubts), session._owned.told

@@ -102,9 +102,10 @@ def watch(session, optimizers, model=None):
         optimizer.register_step_pre_hook(Watched(session))
         optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
     alone = session._optimizers is None  # several graphs: some of them have no steps
-    session._rates = (
-        [(group, dict(group)) for each in optimizers for group in each.param_groups if "lr" in group] if alone else ()
-    )
+    session._rates = ()
+    if alone:
+        session._rates = [(group, dict(group)) for each in optimizers for group in each.param_groups if "lr" in group]
+        session._rates += [(each.param_groups, list(each.param_groups)) for each in optimizers]
 
 
 def checked(rates, hyperparameters, section_types, section_ids):
@@ -122,7 +123,12 @@ def checked(rates, hyperparameters, section_types, section_ids):
 
 
 def _difference(group, traced):
-    """How the options of a group differ from those that it was traced with; None where they do not."""
+    """How the options of a group, or the groups of an optimizer, differ from those that were traced; None where they do not."""
+    if isinstance(group, list):
+        return (
+            f"the optimizer has {len(group)} groups of parameters on the host, and the device trains the {len(traced)} that it "
+            "had when it was traced: call add_param_group before compile"
+        )
     if group["lr"] != traced["lr"]:
         return (
             f"the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "

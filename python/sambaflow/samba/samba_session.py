@@ -81,6 +81,7 @@ from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import text
 
+_grad_enabled = torch.is_grad_enabled
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
@@ -531,6 +532,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
         if self._doubts:
             changed.tell(self)
+        if train and not _grad_enabled():
+            changed.tell_no_grad(self, section_types)
         if self._rates:
             self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)

@@ -489,7 +489,13 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
-        self._held = _into(self._held if inplace else None, self._as_held(session.device_get(name)))
+        values = self._as_held(session.device_get(name))
+        if self._is_param and values.dtype != self.dtype:
+            raise errors.StateError(
+                f"{name!r} has become {self.dtype} on the host since it was traced, and the device has it as {values.dtype}: "
+                f"convert the model back, model.to({values.dtype}), and fetch it then"
+            )
+        self._held = _into(self._held if inplace else None, values)
         if session.has(f"{name}.grad"):
             grad = self._as_held(session.device_get(f"{name}.grad"))
             if inplace and self.grad is not None:
