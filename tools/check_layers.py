@@ -14,7 +14,8 @@ dlpack report runtime launch checkpoint parquet __main__ sambaflow
 onnx prepare text
 onnx_backend
 _state optimizer_facts keywords shown exits trees of_session profiler progress calls locations regions
-nominal patches tracebacks changed
+nominal patches tracebacks
+changed
 arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
 sambatensor views functions nn experts packed

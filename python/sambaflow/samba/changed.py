@@ -33,9 +33,9 @@ from torch.nn.modules.module import register_module_module_registration_hook, re
 from sambaflow import launch
 from sambaflow.errors import StateError
 from sambaflow.samba import _state
+from sambaflow.samba.patches import Patch
 
-_modules = weakref.WeakKeyDictionary()  # module that was traced -> weak reference to the session that did it last
-_hooks = []  # torch's, once something was traced
+_sessions = weakref.WeakSet()  # that have traced something
 
 
 def session_of(tensor):
@@ -106,24 +106,36 @@ class Loaded:
 
 def _registered(module, key, new):
     """A parameter, or a module, takes a name in a module."""
-    session = _modules.get(module, lambda: None)()
-    if session is None or session._device is None or _state.here.tracer is not None:
+    is_parameter = isinstance(new, torch.nn.Parameter)
+    old = (module._parameters if is_parameter else module._modules).get(key)
+    if old is new or _state.here.tracer is not None:
         return
-    old = module._parameters.get(key) if isinstance(new, torch.nn.Parameter) else module._modules.get(key)
-    if old is new:
-        return
-    if isinstance(new, torch.nn.Parameter) or old in _modules:
-        session._doubts[module, key] = new
+    for session in tuple(_sessions):
+        if session._device is not None and session._owned.has_module(module):
+            if is_parameter or session._owned.has_module(old):
+                session._doubts[module, key] = new
 
 
-def watch(session, model):
-    """From here on the modules of a model that a session has traced note what replaces their parameters."""
+def _put(stack):
+    stack.callback(register_module_parameter_registration_hook(_registered).remove)
+    stack.callback(register_module_module_registration_hook(_registered).remove)
+
+
+_REGISTERING = Patch(_put)
+
+
+class Watch:
+    """torch's hooks are there while a session holds one."""
+
+    def __init__(self):
+        _REGISTERING.while_alive(self)
+
+
+def watch(session):
+    """From here on modules that a session has traced note what replaces their parameters."""
     session._doubts.clear()
-    for module in model.modules():
-        _modules[module] = weakref.ref(session)
-    if not _hooks:
-        _hooks.append(register_module_parameter_registration_hook(_registered))
-        _hooks.append(register_module_module_registration_hook(_registered))
+    session._watch = session._watch or Watch()
+    _sessions.add(session)
 
 
 # ---- what a run says of them ----

@@ -102,48 +102,45 @@ def watch(session, optimizers, model=None):
         optimizer.register_step_pre_hook(Watched(session))
         optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
     alone = session._optimizers is None  # several graphs: some of them have no steps
-    session._rates = ()
-    if alone:
-        session._rates = [(group, dict(group)) for each in optimizers for group in each.param_groups if "lr" in group]
-        session._rates += [(each.param_groups, list(each.param_groups)) for each in optimizers]
+    session._rates = [(each.param_groups, [dict(group) for group in each.param_groups]) for each in optimizers] if alone else ()
 
 
 def checked(rates, hyperparameters, section_types, section_ids):
-    """The groups, (group, itself when it was traced), that further runs have to check: none once a run was given hyperparameters,
-    by which the loop says its rates, or once it was warned of a step by other ones than the group's."""
+    """What further runs have to check, (an optimizer's groups, themselves when they were traced): nothing once a run was given
+    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's."""
     if hyperparameters:
         return ()
     if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
         return rates
-    for group, traced in rates:
-        if group != traced and (sentence := _difference(group, traced)):
+    for groups, traced in rates:
+        if groups != traced and (sentence := _difference(groups, traced)):
             launch.warn(f"run: {sentence}", UserWarning)
             return ()
     return rates
 
 
-def _difference(group, traced):
-    """How the options of a group, or the groups of an optimizer, differ from those that were traced; None where they do not."""
-    if isinstance(group, list):
+def _difference(groups, traced):
+    """How an optimizer's groups differ from those that were traced; None where they do not."""
+    if len(groups) != len(traced):
         return (
-            f"the optimizer has {len(group)} groups of parameters on the host, and the device trains the {len(traced)} that it "
+            f"the optimizer has {len(groups)} groups of parameters on the host, and the device trains the {len(traced)} that it "
             "had when it was traced: call add_param_group before compile"
         )
-    if group["lr"] != traced["lr"]:
-        return (
-            f"the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
-            f"{float(traced['lr']):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
-            "scheduler.get_last_lr()[0]}, behind scheduler.step() too"
-        )
-    for name, was in traced.items():
-        if name != "params" and name in group and group[name] is not was and group[name] != was:
+    for group, before in zip(groups, traced):
+        if group.get("lr") != before.get("lr"):
             return (
-                f"the optimizer's {name} is {group[name]!r:.60} on the host, and the device steps by {was!r:.60}, as when it was "
-                "traced: give runs hyperparam_dict of what may change (session.get_argin_names()), or compile and trace anew"
+                f"the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
+                f"{float(before['lr']):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
+                "scheduler.get_last_lr()[0]}, behind scheduler.step() too"
             )
-    if len(group["params"]) != len(traced["params"]):
-        return None
-    traced.update(group)  # what a scheduler notes for itself
+        for name, was in before.items():
+            if name != "params" and name in group and group[name] is not was and group[name] != was:
+                return (
+                    f"the optimizer's {name} is {group[name]!r:.60} on the host, and the device steps by {was!r:.60}, as when it "
+                    "was traced: give runs hyperparam_dict of what may change (session.get_argin_names()), or compile and trace "
+                    "anew"
+                )
+        before.update(group)  # what a scheduler notes for itself
     return None
 
 

@@ -90,6 +90,10 @@ class Owned:
         """Whether it is one of them."""
         return id(tensor) in self._tensors
 
+    def has_module(self, module):
+        """Whether it is a part of a model that was traced."""
+        return module is not None and module in self._modules
+
     def name_of(self, tensor):
         """The name of a tensor, '' where it has none."""
         known = self._tensors.get(id(tensor))

@@ -101,7 +101,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
         self.seed, self._rates = 0, ()  # rates: of host_steps
-        self._doubts = {}  # of changed.py
+        self._doubts, self._watch = {}, None  # of changed.py
         self._forget_profiles()
         self._settings = Settings()
         self._all_off()
@@ -301,7 +301,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers, model)
-        changed.watch(self, model)
+        changed.watch(self)
         for tensor in outputs:
             tensor._pef = device.pef
         model.output_tensors = outputs
@@ -454,7 +454,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             self._send(tensors)
             self._send_optimizer_state(traced.optimizers)
         host_steps.watch(self, traced.optimizers)
-        changed.watch(self, traced.model)
+        changed.watch(self)
         for tensor in traced.outputs:
             tensor._pef = self._device.pef
         if values:
@@ -532,7 +532,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
         if self._doubts:
             changed.tell(self)
-        if train and not _grad_enabled():
+        if not _grad_enabled() and train:
             changed.tell_no_grad(self, section_types)
         if self._rates:
             self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
@@ -556,7 +556,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
 
     @functools.wraps(_run)
     def run(self, *args, **kwargs):
-        if args and isinstance(args[0], torch.nn.Module):
+        if args and args[0].__class__ is not tuple and isinstance(args[0], torch.nn.Module):
             args = args[1:]
         if not self._profiler.enabled:
             try:
