@@ -15,6 +15,7 @@ onnx prepare text
 onnx_backend
 _state optimizer_facts keywords shown exits trees of_session profiler progress calls locations regions
 nominal patches tracebacks
+changed
 arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
 sambatensor views functions nn experts packed
@@ -24,7 +25,7 @@ trace
 rules
 onnx_module eager starts ports
 lazy materializers optim optimizers resume sambaloader runtime_profile settings auxiliary argconf transfers output_grads
-lazy_param switches never_given
+lazy_param switches never_given saving profiling
 forward
 modes
 graph multigraph sizes window

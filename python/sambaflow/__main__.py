@@ -3,9 +3,10 @@
 
 import os
 import sys
+from typing import NoReturn
 
 
-def main():
+def main() -> NoReturn:
     """Becomes the program; its status is the process's."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sambaflow")
     try:

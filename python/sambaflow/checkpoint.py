@@ -17,16 +17,39 @@ bits.
 >>> folder.cleanup()
 """
 
+import os
+from collections.abc import Iterable
+
 from sambaflow import errors
 from sambaflow._core import ffi, lib
-from sambaflow.runtime import Context, Tensor
+from sambaflow.runtime import Context, Session, Tensor
 from sambaflow.words import encoded, message, path_of, text
 
+_Path = str | os.PathLike[str]
 
-def save(session, folder, step, keep=2, shard_size=0, text=None, tensors=()):
-    """Saves a runtime.Session as `<folder>/checkpoint-<step>` (samba_checkpoint_save). `keep`: so many stay, this one and the
-    newest before it; 0: all. `shard_size`: bytes of a file at most, 0: 5 GB. `text` and the Tensors are the program's own.
-    FileError: nothing that was there changed."""
+
+def save(
+    session: Session,
+    folder: _Path,
+    step: int,
+    keep: int = 2,
+    shard_size: int = 0,
+    text: str | None = None,
+    tensors: Iterable[Tensor] = (),
+) -> None:
+    """Saves a runtime.Session as `<folder>/checkpoint-<step>` (samba_checkpoint_save).
+
+    Args:
+        session: its weights, optimizer state, counters and hyperparameters are saved.
+        folder: where checkpoints are; it is made where there is none.
+        step: the number in the checkpoint's name.
+        keep: so many stay, this one and the newest before it; 0: all.
+        shard_size: bytes of a file at most, 0: 5 GB.
+        text, tensors: the program's own, as the Checkpoint gives them back.
+
+    Raises:
+        FileError: it cannot be written; nothing that was there changed.
+    """
     options = ffi.new("samba_checkpoint_options *", lib.samba_checkpoint_defaults())
     kept = [
         ffi.new("char[]", path_of(folder, "save: folder")),
@@ -41,7 +64,7 @@ def save(session, folder, step, keep=2, shard_size=0, text=None, tensors=()):
         session.context.check(lib.samba_checkpoint_save(session.c, options))
 
 
-def prepare(folder):
+def prepare(folder: _Path) -> None:
     """Makes the folder and removes what interrupted saves have left in it: for a start, where an error costs less than later."""
     context = Context()
     context.check(lib.samba_checkpoint_prepare(context.c, path_of(folder, "prepare: folder")))
@@ -49,7 +72,14 @@ def prepare(folder):
 
 class Checkpoint:
     """A checkpoint whose files were all found as they were saved: `path`, `step`, `text`, `tensors` (by name, of the program),
-    the session's `seed`, and `skipped`, which says what newest() passed over since it is damaged."""
+    the session's `seed`, and `skipped`, which says what newest() passed over since it is damaged. open_ and newest make them."""
+
+    path: str
+    step: int
+    text: str | None
+    seed: int
+    skipped: str
+    tensors: dict[str, Tensor]
 
     def __init__(self, context, pointer):
         self.context, self.c = context, context.owned(pointer, lib.samba_checkpoint_free)
@@ -72,19 +102,46 @@ def _opened(call, path):
     return Checkpoint(context, made[0]) if made[0] != ffi.NULL else None
 
 
-def open_(path):
-    """The Checkpoint `<folder>/checkpoint-<step>`. FormatError says which file is missing or damaged."""
+def open_(path: _Path) -> Checkpoint:
+    """Opens one checkpoint.
+
+    Args:
+        path: `<folder>/checkpoint-<step>`.
+
+    Returns:
+        The Checkpoint, all of whose files are whole.
+
+    Raises:
+        FormatError: a file is missing or damaged; it says which.
+    """
     return _opened(lib.samba_checkpoint_open, path)
 
 
-def newest(folder):
-    """The Checkpoint of the greatest step that is whole; None where the folder has none. FormatError where all are damaged."""
+def newest(folder: _Path) -> Checkpoint | None:
+    """Opens the newest checkpoint that is whole.
+
+    Args:
+        folder: where `save` was told to put them.
+
+    Returns:
+        The Checkpoint of the greatest step; None where the folder has none.
+
+    Raises:
+        FormatError: all are damaged.
+    """
     return _opened(lib.samba_checkpoint_newest, folder)
 
 
-def load(session, checkpoint):
-    """Loads it into a runtime.Session of the same graph, whose tensors and hyperparameters it must have,
-    all and no others (samba_checkpoint_load)."""
+def load(session: Session, checkpoint: Checkpoint) -> None:
+    """Loads a checkpoint (samba_checkpoint_load).
+
+    Args:
+        session: a runtime.Session of the same graph.
+        checkpoint: has the tensors and hyperparameters of this graph, all and no others.
+
+    Raises:
+        ArgumentTypeError: it is no Checkpoint, but perhaps a path.
+    """
     if not isinstance(checkpoint, Checkpoint):
         raise errors.ArgumentTypeError(
             f"load: a Checkpoint is expected: given {type(checkpoint).__name__}; newest(folder) and open_(path) give one"

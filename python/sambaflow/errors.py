@@ -11,6 +11,8 @@ was given, what to do.
 FileError cannot read "nowhere.pef": No such file or directory
 """
 
+from typing import NoReturn
+
 from sambaflow import _core
 
 
@@ -94,7 +96,7 @@ _BY_STATUS = {
 }
 
 
-def raise_status(status, message):
+def raise_status(status: int, message: str | None) -> NoReturn:
     """Raises the exception of a status that is not SAMBA_OK."""
     kind = _BY_STATUS.get(status)
     if kind is None:

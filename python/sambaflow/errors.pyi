@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 from typing import NoReturn
 
 class SambaError(Exception): ...

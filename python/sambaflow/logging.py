@@ -44,4 +44,4 @@ class _Logger(logging.LoggerAdapter):
         return getattr(self.logger, name)
 
 
-samba_logger = _Logger(logging.getLogger("sambaflow"))
+samba_logger: _Logger = _Logger(logging.getLogger("sambaflow"))

@@ -19,12 +19,14 @@ from sambaflow.parquet import as_lines, is_parquet
 from sambaflow.runtime import Context
 from sambaflow.words import encoded, message, path_of
 
+_Path = str | bytes | os.PathLike[str]
+
 __all__ = ["prepare", "PACKINGS", "BOUNDARIES"]
 
 _LONG = ("drop", "truncate_left", "truncate_right")
 #: What `input_packing_config` takes, and the two boundaries.
-PACKINGS = ("full", *(f"greedy::{word}" for word in _LONG), *(f"single::{word}" for word in _LONG))
-BOUNDARIES = ("jsonl", "prompt_completion_pair")
+PACKINGS: tuple[str, ...] = ("full", *(f"greedy::{word}" for word in _LONG), *(f"single::{word}" for word in _LONG))
+BOUNDARIES: tuple[str, ...] = ("jsonl", "prompt_completion_pair")
 
 _CHOICES = {"input_packing_config": ("packing", PACKINGS), "packing_boundary": ("packing_boundary", BOUNDARIES)}
 _CHOICES["attention_boundary"] = ("attention_boundary", BOUNDARIES)
@@ -71,36 +73,36 @@ def _prepare(context, source, tokenizer, output, options, lines=None):
 
 
 def prepare(
-    input_file_path,
-    pretrained_tokenizer,
-    output_path,
+    input_file_path: _Path,
+    pretrained_tokenizer: _Path,
+    output_path: _Path,
     *,
-    max_seq_length=None,
-    input_packing_config=None,
-    packing_boundary=None,
-    attention_boundary=None,
-    eos_token=None,
-    pad_token=None,
-    vocab_size=None,
-    prompt_keyword=None,
-    completion_keyword=None,
-    prompt_prefix=None,
-    prompt_postfix=None,
-    disable_space_separator=None,
-    keep_prompt_only_sequences=None,
-    categories_path=None,
-    skip_bad=None,
-    num_training_splits=None,
-    num_dev_splits=None,
-    num_test_splits=None,
-    dev_ratio=None,
-    test_ratio=None,
-    shuffle=None,
-    seed=None,
-    num_workers=None,
-    memory=None,
-    overwrite_output_path=None,
-):
+    max_seq_length: int | None = None,
+    input_packing_config: str | None = None,
+    packing_boundary: str | None = None,
+    attention_boundary: str | None = None,
+    eos_token: str | None = None,
+    pad_token: str | None = None,
+    vocab_size: int | None = None,
+    prompt_keyword: str | None = None,
+    completion_keyword: str | None = None,
+    prompt_prefix: str | None = None,
+    prompt_postfix: str | None = None,
+    disable_space_separator: bool | None = None,
+    keep_prompt_only_sequences: bool | None = None,
+    categories_path: _Path | None = None,
+    skip_bad: bool | None = None,
+    num_training_splits: int | None = None,
+    num_dev_splits: int | None = None,
+    num_test_splits: int | None = None,
+    dev_ratio: float | None = None,
+    test_ratio: float | None = None,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    num_workers: int | None = None,
+    memory: int | None = None,
+    overwrite_output_path: bool | None = None,
+) -> dict[str, int]:
     """Prepares a .jsonl, .txt or .parquet file by a tokenizer (a folder or a file) into a folder, and gives the counts as a dict:
     articles, sequences and tokens of each part, max_batch_size_train and max_batch_size_dev, and whether an earlier call had
     begun the work ("resumed"). Options are those of `sambaflow prepare`, with `shuffle` (True) for --no-shuffle; None: the

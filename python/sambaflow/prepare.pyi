@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 import os
 
 _Path = str | bytes | os.PathLike[str]
-
+__all__ = ["prepare", "PACKINGS", "BOUNDARIES"]
 PACKINGS: tuple[str, ...]
 BOUNDARIES: tuple[str, ...]
 

@@ -4,6 +4,7 @@ no network. The library makes it (samba_session_page); times are in it where the
 
 import functools
 import html
+import os
 from typing import NamedTuple
 
 from sambaflow._core import ffi, lib
@@ -47,7 +48,7 @@ def machine_struct(threads):
     return found
 
 
-def machine(threads):
+def machine(threads: int) -> Machine:
     """What so many threads of this machine can do at most, as a Machine: measured the first time, which takes a second, then
     known.
 
@@ -75,17 +76,20 @@ class Report:
     Report('small.pef', 13 characters of HTML)
     """
 
-    def __init__(self, page, name):
+    html: str
+    name: str
+
+    def __init__(self, page: str, name: str) -> None:
         self.html, self.name = page, name
 
     def __repr__(self):
         return f"Report({self.name!r}, {len(self.html)} characters of HTML)"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """In a frame of its own: the page's style and script meet none of the notebook's."""
         return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 900px; border: 0" title="{html.escape(self.name)}"></iframe>'  # noqa: E501
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page."""
         with open(path_of(path), "w", encoding="utf-8") as file:
             file.write(self.html)

@@ -9,21 +9,25 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 [[0.0, 0.0], [0.0, 0.0]]
 """
 
-import collections
 import operator
 import os
 import reprlib
 import threading
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sambaflow import dlpack, errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, raise_status
 from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
 
-DTYPE_NAMES = tuple(ffi.string(lib.samba_dtype_name(i)).decode() for i in range(lib.SAMBA_DTYPE_COUNT))
-DTYPES = {name: i for i, name in enumerate(DTYPE_NAMES)}
-KINDS = {
+if TYPE_CHECKING:
+    from sambaflow.report import Report
+
+DTYPE_NAMES: tuple[str, ...] = tuple(ffi.string(lib.samba_dtype_name(i)).decode() for i in range(lib.SAMBA_DTYPE_COUNT))
+DTYPES: dict[str, int] = {name: i for i, name in enumerate(DTYPE_NAMES)}
+KINDS: dict[int, str] = {
     lib.SAMBA_KIND_INPUT: "input",
     lib.SAMBA_KIND_PARAMETER: "parameter",
     lib.SAMBA_KIND_BUFFER: "buffer",
@@ -69,7 +73,9 @@ class _Holders:
 class Context:
     """Memory and the last message of the calls of one thread (samba_context)."""
 
-    def __init__(self):
+    c: Any
+
+    def __init__(self) -> None:
         made = ffi.new("samba_context **")
         status = lib.samba_context_new(ffi.NULL, made)
         if status:
@@ -80,12 +86,12 @@ class Context:
     def __reduce_ex__(self, protocol):
         raise errors.ArgumentTypeError("a context cannot be copied or pickled: make a new one")
 
-    def check(self, status):
+    def check(self, status: int) -> None:
         """Raises what a failed call left as its message."""
         if status:
             raise_status(status, message(lib.samba_error_message(self.c)))
 
-    def owned(self, pointer, free):
+    def owned(self, pointer: Any, free: Callable[[Any], None]) -> Any:
         """The pointer, freed with the last reference to it and before the context."""
         holders = self._holders
         holders.hold()
@@ -100,7 +106,7 @@ class Context:
 _context_of_thread = threading.local()
 
 
-def thread_context():
+def thread_context() -> Context:
     """The context of this thread for calls that belong to no session."""
     try:
         return _context_of_thread.context
@@ -109,10 +115,17 @@ def thread_context():
         return _context_of_thread.context
 
 
-Replicas = collections.namedtuple("Replicas", "rank size local_rank local_size network")
+class Replicas(NamedTuple):
+    """This process among those that train one model together, of all and of those of its machine; `network`, "" of one alone."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    network: str
 
 
-def replicas():
+def replicas() -> Replicas:
     """Who this process is among those that train one model together (samba_replicas_find): its rank of so many, the same among
     those of this machine, and the network, "" where there is one replica. The first call joins the others, for which MPI has
     started it.
@@ -139,9 +152,13 @@ def _nested(shape):
 class Tensor:
     """A host tensor (samba_tensor): name, dtype, shape and strides over memory that `owner` keeps alive."""
 
+    c: Any
+    context: Context
+    owner: object
+
     __slots__ = ("c", "context", "owner", "__weakref__")
 
-    def __init__(self, name, dtype, shape, context=None):
+    def __init__(self, name: str | None, dtype: str, shape: Sequence[int], context: Context | None = None) -> None:
         """New memory, zeroed."""
         self._made(lib.samba_tensor_new, name, dtype, shape, (), None, context)
 
@@ -158,12 +175,12 @@ class Tensor:
         self.c = self.context.owned(made[0], lib.samba_tensor_free)
 
     @classmethod
-    def zeros(cls, name, dtype, shape, context=None):
+    def zeros(cls, name: str | None, dtype: str, shape: Sequence[int], context: Context | None = None) -> "Tensor":
         """New memory, zeroed."""
         return cls(name, dtype, shape, context)
 
     @classmethod
-    def empty(cls, name, dtype, shape, context=None):
+    def empty(cls, name: str, dtype: str, shape: Sequence[int], context: Context | None = None) -> "Tensor":
         """Shape and dtype without memory, enough to compile with."""
         self = cls.__new__(cls)
         self._made(lib.samba_tensor_empty, name, dtype, shape, (), None, context)
@@ -178,7 +195,7 @@ class Tensor:
         return self
 
     @classmethod
-    def wrap(cls, name, array, context=None):
+    def wrap(cls, name: str | None, array: Any, context: Context | None = None) -> "Tensor":
         """Over anything with the buffer protocol (NumPy arrays, array.array, memoryview), without a copy. Strided arrays too,
         where they have NumPy's array interface. Read-only memory is refused, since a tensor may be written to.
 
@@ -218,7 +235,7 @@ class Tensor:
     from_numpy = wrap
 
     @classmethod
-    def from_dlpack(cls, name, array, context=None):
+    def from_dlpack(cls, name: str | None, array: Any, context: Context | None = None) -> "Tensor":
         """Over the memory of anything with __dlpack__ (arrays of torch, NumPy, JAX ...), which lives until this ends."""
         capsule = dlpack.capsule_of(array)
         found, dtype = dlpack.look(capsule, DTYPE_NAMES)
@@ -243,7 +260,7 @@ class Tensor:
         self.c, self.context, self.owner = pointer, owner.context, owner
         return self
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
         """A capsule over this memory, for from_dlpack of other libraries; `copy=True` over a copy."""
         dlpack.check_request(stream, dl_device)
         source = self._with_data("__dlpack__")
@@ -252,7 +269,7 @@ class Tensor:
             self.context.check(lib.samba_tensor_copy(source.c, self.c))
         return dlpack.give(source, source.c, self.dtype, DTYPE_NAMES, max_version, bool(copy))
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CPU
 
     def _with_data(self, what):
@@ -261,29 +278,29 @@ class Tensor:
         return self
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         """Name by which a session finds its place; None for none."""
         return text(lib.samba_tensor_name(self.c))
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         """'float32' ...: one of DTYPE_NAMES."""
         return DTYPE_NAMES[lib.samba_tensor_dtype(self.c)]
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """A tuple of sizes."""
         rank = lib.samba_tensor_rank(self.c)
         return tuple(lib.samba_tensor_shape(self.c)[0:rank])
 
     @property
-    def strides(self):
+    def strides(self) -> tuple[int, ...]:
         """In elements."""
         rank = lib.samba_tensor_rank(self.c)
         return tuple(lib.samba_tensor_strides(self.c)[0:rank])
 
     @property
-    def __array_interface__(self):
+    def __array_interface__(self) -> dict[str, Any]:
         self._with_data("__array_interface__")
         size, dtype = lib.samba_dtype_size(lib.samba_tensor_dtype(self.c)), self.dtype
         if dtype == "bfloat16":
@@ -297,7 +314,7 @@ class Tensor:
             "data": (int(ffi.cast("uintptr_t", lib.samba_tensor_data(self.c))), False),
         }
 
-    def __buffer__(self, flags):
+    def __buffer__(self, flags: int) -> memoryview:
         """Python 3.12's buffer protocol: memoryview(tensor), of a contiguous tensor."""
         return self._view("__buffer__")
 
@@ -315,7 +332,7 @@ class Tensor:
         flat = memoryview(ffi.buffer(data, count * lib.samba_dtype_size(DTYPES[dtype])))
         return flat.cast("B").cast(_FORMATS[dtype], self.shape)
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """Nested lists of Python numbers; a number where there is one element.
 
         >>> Tensor.zeros("x", "int64", (2, 0)).tolist()
@@ -373,18 +390,24 @@ def _each_number(hyperparameters):
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
+    c: Any
+    context: Context
+    pef: str
+    tensors: dict[str, tuple[str, str, tuple[int, ...]]]
+    is_shared: bool
+
     def __init__(
         self,
-        pef,
-        seed=0,
-        threads=0,
-        isa=None,
-        tune=None,
-        data_parallel=False,
-        shard_optimizer=False,
-        reduce_dtype=None,
-        reuse_inputs=(),
-    ):
+        pef: str | os.PathLike[str],
+        seed: int = 0,
+        threads: int = 0,
+        isa: str | None = None,
+        tune: str | os.PathLike[str] | None = None,
+        data_parallel: bool = False,
+        shard_optimizer: bool = False,
+        reduce_dtype: str | None = None,
+        reuse_inputs: Sequence[str] = (),
+    ) -> None:
         path = path_of(pef, "pef")
         self.context, self.pef = Context(), os.fsdecode(path)
         self._lock = threading.Lock()
@@ -426,14 +449,14 @@ class Session:
             self.context.check(lib.samba_session_tensor_info(self.c, i, info))
             self.tensors[text(info.name)] = (KINDS[info.kind], DTYPE_NAMES[info.dtype], tuple(info.shape[0 : info.rank]))
 
-    def to_onnx(self, path, opset=0, graph_name=None):
+    def to_onnx(self, path: str | bytes | os.PathLike[str], opset: int = 0, graph_name: str | None = None) -> None:
         """Writes the PEF's graph, with the weights as they are now, as an ONNX model (samba_onnx_write_session): its forward
         pass, by ONNX's operators of that version, 18 where nothing is said. `graph_name`: which of several graphs."""
         name = ffi.NULL if graph_name is None else encoded(graph_name, "graph_name")
         self.context.check(lib.samba_onnx_write_session(self.context.c, self.c, name, operator.index(opset), path_of(path)))
 
     @property
-    def tuning(self):
+    def tuning(self) -> tuple[str | None, int]:
         """The tune file in use, or None, and how many stages it chooses for: what `sambaflow tune` found for this machine. By
         default PEF.tune beside the PEF, where it is there and fits; Session(..., tune="off") takes none,
         tune="file" another."""
@@ -441,11 +464,11 @@ class Session:
         self.context.check(lib.samba_session_tuning(self.c, told))
         return (None if told.path == ffi.NULL else os.fsdecode(ffi.string(told.path))), told.choices
 
-    def names(self, kind):
+    def names(self, kind: str) -> list[str]:
         """Names of device tensors of a kind: input, parameter, buffer, gradient, output."""
         return [name for name, (its, _, _) in self.tensors.items() if its == kind]
 
-    def start(self, output):
+    def start(self, output: str) -> float:
         """What each element of an output's gradient started as: 1.0, or 0.0 where another output is computed from it;
         NaN where it has no gradient."""
         value = ffi.new("double *")
@@ -453,7 +476,7 @@ class Session:
         return value[0]
 
     @property
-    def sections(self):
+    def sections(self) -> list[str]:
         """The type of each section; its place is its id.
         One of forward and backward together, mapping 'spatial', is "FWD+BCKWD"."""
         info, found = ffi.new("samba_section_info *"), []
@@ -463,22 +486,22 @@ class Session:
         return found
 
     @property
-    def section_types(self):
+    def section_types(self) -> list[str]:
         """Types of the sections, in the order of the PEF, each once."""
         return list(dict.fromkeys(word for types in self.sections for word in types.split("+")))
 
     @property
-    def mapping(self):
+    def mapping(self) -> str:
         """How the PEF, its first graph where it has several, was mapped: 'section' or 'spatial'."""
         return text(lib.samba_session_mapping(self.c, 0))
 
     @property
-    def call_count(self):
+    def call_count(self) -> int:
         """Length of the schedule: its calls are 0 to one less."""
         return lib.samba_session_call_count(self.c)
 
     @property
-    def hyperparameters(self):
+    def hyperparameters(self) -> dict[str, float]:
         """Names and the values in force."""
         info, found = ffi.new("samba_hyperparameter *"), {}
         for i in range(lib.samba_session_hyperparameter_count(self.c)):
@@ -487,12 +510,12 @@ class Session:
         return found
 
     @property
-    def graph_name(self):
+    def graph_name(self) -> str:
         """Name of the graph that the PEF was compiled from."""
         return text(lib.samba_session_graph_name(self.c))
 
     @property
-    def graph_names(self):
+    def graph_names(self) -> list[str]:
         """Names of the PEF's graphs, in their order."""
         info, found = ffi.new("samba_graph_info *"), []
         for i in range(lib.samba_session_graph_count(self.c)):
@@ -500,21 +523,21 @@ class Session:
             found.append(text(info.name))
         return found
 
-    def is_inference(self, graph):
+    def is_inference(self, graph: int) -> bool:
         """Whether the graph of that number was compiled for inference."""
         info = ffi.new("samba_graph_info *")
         self.context.check(lib.samba_session_graph_info(self.c, graph, info))
         return info.inference
 
     @property
-    def is_sized(self):
+    def is_sized(self) -> bool:
         """Whether the PEF has one function, in several sizes: graphs `name@32`, `name@11`."""
         if self._sized is None:
             names = self.graph_names
             self._sized = len(names) > 1 and all("@" in name for name in names) and len({n.split("@")[0] for n in names}) == 1
         return self._sized
 
-    def graph_for(self, inputs, graph_name=None):
+    def graph_for(self, inputs: Sequence[Tensor], graph_name: str | None = None) -> int:
         """Number of the graph that a run of these Tensors runs, which need no memory (samba_session_graph_for): of a function in
         several sizes that of their shapes, without inputs the one that ran last."""
         found, pointers = ffi.new("int *"), [tensor.c for tensor in inputs]
@@ -522,12 +545,12 @@ class Session:
         self.context.check(lib.samba_session_graph_for(self.c, name, len(pointers), pointers, found))
         return found[0]
 
-    def name_in(self, graph, name):
+    def name_in(self, graph: int, name: str) -> str | None:
         """What the device calls a tensor of the graph of that number: `x@11` where a size has `x` in a shape of its own; None
         where the graph has none."""
         return text(lib.samba_session_name_in(self.c, graph, name.encode()))
 
-    def outputs_of(self, graph_name=None):
+    def outputs_of(self, graph_name: str | None = None) -> list[str]:
         """Names of a graph's outputs; None: of all, of sizes those of the first."""
         names, graphs = self.names("output"), self.graph_names
         if self.is_sized and graph_name not in graphs:
@@ -536,14 +559,14 @@ class Session:
             return names
         return [name for name in names if lib.samba_session_graph_has(self.c, graphs.index(graph_name), name.encode())]
 
-    def share(self):
+    def share(self) -> None:
         """Sends replica 0's parameters and buffers to all others, which call it too, once (samba_session_share)."""
         if not self.is_shared:
             with self._mine():
                 self.context.check(lib.samba_session_share(self.c))
             self.is_shared = True
 
-    def reset_random(self, seed):
+    def reset_random(self, seed: int) -> None:
         """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""
         with self._mine():
             self.context.check(lib.samba_session_reset_random(self.c, seed % 2**64))
@@ -561,7 +584,7 @@ class Session:
             )
         return self._lock
 
-    def close(self):
+    def close(self) -> None:
         """Frees the device's memory now. Whatever is asked of the session afterwards is a StateError;
         closing again does nothing."""
         if "c" in vars(self):
@@ -577,10 +600,10 @@ class Session:
             self._closed()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def __enter__(self):
+    def __enter__(self) -> "Session":
         return self
 
-    def __exit__(self, *args):
+    def __exit__(self, *args: object) -> None:
         self.close()
 
     def _make_room(self, inputs, outputs):
@@ -645,7 +668,7 @@ class Session:
                 ) from None
         return values
 
-    def set_hyperparameters(self, hyperparameters):
+    def set_hyperparameters(self, hyperparameters: Mapping[str, float]) -> None:
         """Sets {name: value} without a run, all of them or none; they stay until given again."""
         with self._mine():
             values = self._values(hyperparameters)
@@ -656,20 +679,20 @@ class Session:
 
     def run(
         self,
-        inputs=(),
-        outputs=(),
-        hyperparameters=None,
-        section_types=(),
-        section_ids=(),
-        train=True,
-        run_from_call_id=-1,
-        run_until_call_id=-1,
-        graph_name=None,
-        data_parallel=False,
-        reduce_on_rdu=False,
-        data_parallel_mode="normal",
-        reuse_inputs=(),
-    ):
+        inputs: Iterable[Tensor] = (),
+        outputs: Iterable[Tensor] = (),
+        hyperparameters: Mapping[str, float] | None = None,
+        section_types: Sequence[str] = (),
+        section_ids: Sequence[int] = (),
+        train: bool = True,
+        run_from_call_id: int = -1,
+        run_until_call_id: int = -1,
+        graph_name: str | None = None,
+        data_parallel: bool = False,
+        reduce_on_rdu: bool = False,
+        data_parallel_mode: str = "normal",
+        reuse_inputs: Sequence[str] = (),
+    ) -> None:
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`:
         which of several graphs. With `data_parallel` this process is one of several replicas, which average their gradients.
         `reuse_inputs`: names of inputs that keep their values in this and all later runs, beside others that are given anew."""
@@ -709,7 +732,7 @@ class Session:
         if self._warning[0]:
             warnings.warn(message(self._warning[0]), RuntimeWarning, stacklevel=5)
 
-    def set(self, tensor):
+    def set(self, tensor: Tensor) -> None:
         """Host to device, by the tensor's name."""
         pointer = _pointer(tensor, "set: the tensor")
         with self._mine():
@@ -720,7 +743,7 @@ class Session:
         with self._mine():
             self.context.check(lib.sambaflow_set(self.c, len(tensors), tensors, addresses))
 
-    def input_memory(self, name):
+    def input_memory(self, name: str) -> Any:
         """A writable buffer that is the device's own memory of an input (samba_session_input), which a run given it does not
         copy. It keeps the session alive."""
         made = ffi.new("samba_tensor **")
@@ -730,13 +753,13 @@ class Session:
         data = ffi.gc(ffi.cast("char *", lib.samba_tensor_data(tensor)), lambda _, holders=(self, tensor): None)
         return ffi.buffer(data, lib.samba_tensor_numel(tensor) * lib.samba_dtype_size(lib.samba_tensor_dtype(tensor)))
 
-    def get(self, tensor):
+    def get(self, tensor: Tensor) -> None:
         """Device to host, by the tensor's name."""
         pointer = _pointer(tensor, "get: the tensor")
         with self._mine():
             self.context.check(lib.samba_session_get(self.c, pointer))
 
-    def report(self):
+    def report(self) -> "Report":
         """The sambaflow.report.Report of this session: a page to save or, in a notebook, to see. The first one of a process
         measures the machine, which takes a second."""
         from sambaflow.report import Report, machine_struct  # which imports this module
@@ -750,13 +773,13 @@ class Session:
         finally:
             lib.samba_text_free(self.context.c, made[0])
 
-    def save(self, path, with_state=True):
+    def save(self, path: str | os.PathLike[str], with_state: bool = True) -> None:
         """Parameters, buffers and, `with_state`, optimizer state as safetensors; atomic."""
         path = path_of(path)
         with self._mine():
             self.context.check(lib.samba_session_save(self.c, path, bool(with_state)))
 
-    def load(self, path):
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Parameters by name from safetensors, one file or a folder of several with their index; state if there."""
         path = path_of(path)
         with self._mine():

@@ -15,13 +15,19 @@ True
 import array
 import json
 import operator
+import os
 import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
 from sambaflow.runtime import Context, thread_context
 from sambaflow.words import path_of
+
+_Path = str | bytes | os.PathLike[str]
+_Text = str | bytes | bytearray | memoryview
 
 __all__ = ["Tokenizer", "DecodeStream", "ChatTemplate"]
 
@@ -79,10 +85,10 @@ def _json_of(value, what):
 
 
 class Tokenizer:
-    """A tokenizer.json, a SentencePiece model, or a folder that has one of them or vocab.json with merges.txt; or `data`, what
-    such a file holds (samba_tokenizer_open). Texts are str, or bytes of which those that are no UTF-8 count as U+FFFD."""
+    """`path`: a tokenizer.json, a SentencePiece model, or a folder that has one of them or vocab.json with merges.txt; or `data`,
+    what such a file holds (samba_tokenizer_open). Texts are str, or bytes of which those that are no UTF-8 count as U+FFFD."""
 
-    def __init__(self, path=None, *, data=None):
+    def __init__(self, path: _Path | None = None, *, data: _Text | None = None) -> None:
         if (path is None) == (data is None):
             raise errors.ArgumentTypeError("Tokenizer takes a path or data, one of them")
         context, made = Context(), ffi.new("samba_tokenizer **")
@@ -100,14 +106,14 @@ class Tokenizer:
             raise errors.ArgumentTypeError("a tokenizer of data cannot be copied or pickled: open one of a path")
         return Tokenizer, (self._path,)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return lib.samba_tokenizer_size(self._c)
 
     def __repr__(self):
         return f"<sambaflow.text.Tokenizer of {len(self)} tokens>"
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         """How many tokens there are, added ones included."""
         return len(self)
 
@@ -125,7 +131,7 @@ class Tokenizer:
             encoder = self._of_thread.encoder = context.owned(made[0], end)
         return context, encoder
 
-    def encode(self, text, special=True):
+    def encode(self, text: _Text, special: bool = True) -> list[int]:
         """The ids of a text; `special`: with the tokens that the file puts around one, such as [CLS] and [SEP]."""
         data, special = _bytes_of(text, "text"), _flag(special, "special")
         context, encoder = self._encoder()
@@ -133,13 +139,13 @@ class Tokenizer:
         context.check(lib.samba_token_encoder_run(encoder, ffi.from_buffer(data), len(data), special, ids, count))
         return ffi.unpack(ids[0], count[0]) if count[0] else []
 
-    def encode_batch(self, texts, special=True):
-        """The ids of each text."""
+    def encode_batch(self, texts: Iterable[_Text], special: bool = True) -> list[list[int]]:
+        """The ids of each of `texts`, a list for each; `special` as of encode."""
         if isinstance(texts, (str, bytes)):
             raise errors.ArgumentTypeError("texts is a list of texts: given one text, which encode takes")
         return [self.encode(text, special) for text in texts]
 
-    def decode(self, ids, skip_special=True):
+    def decode(self, ids: Iterable[SupportsIndex], skip_special: bool = True) -> str:
         """The text of ids. Ids that no token has are left out, and with `skip_special` the special tokens."""
         numbers, skip_special = _ids_of(ids), _flag(skip_special, "skip_special")
         context, text = thread_context(), ffi.new("samba_token_text *")
@@ -150,20 +156,20 @@ class Tokenizer:
         finally:
             lib.samba_token_text_free(context.c, text)
 
-    def decode_batch(self, batch, skip_special=True):
-        """The text of each list of ids."""
+    def decode_batch(self, batch: Iterable[Iterable[SupportsIndex]], skip_special: bool = True) -> list[str]:
+        """The text of each list of ids in `batch`; `skip_special` as of decode."""
         return [self.decode(ids, skip_special) for ids in batch]
 
-    def stream(self, skip_special=True):
-        """A stream, which decodes id by id and never gives half a character."""
+    def stream(self, skip_special: bool = True) -> "DecodeStream":
+        """A stream, which decodes id by id and never gives half a character; `skip_special` as of decode."""
         return DecodeStream(self, skip_special)
 
-    def token_to_id(self, token):
+    def token_to_id(self, token: str | bytes) -> int | None:
         """The id of a token, spelled as in the file; None: there is none."""
         i = lib.samba_tokenizer_id(self._c, _word_of(token, "token"))
         return None if i < 0 else i
 
-    def id_to_token(self, id):
+    def id_to_token(self, id: SupportsIndex) -> str | None:
         """The token of an id; None: there is none."""
         token = lib.samba_tokenizer_token(self._c, _id_of(id))
         return None if token == ffi.NULL else ffi.string(token).decode("utf-8")
@@ -173,43 +179,44 @@ class Tokenizer:
         return None if i < 0 else i
 
     @property
-    def bos_id(self):
+    def bos_id(self) -> int | None:
         """The id of the token that begins a text; None: no file says one. So of the others."""
         return self._special(lib.SAMBA_SPECIAL_BOS)
 
     @property
-    def eos_id(self):
+    def eos_id(self) -> int | None:
         """That ends a text."""
         return self._special(lib.SAMBA_SPECIAL_EOS)
 
     @property
-    def pad_id(self):
+    def pad_id(self) -> int | None:
         """That fills up a sequence."""
         return self._special(lib.SAMBA_SPECIAL_PAD)
 
     @property
-    def unk_id(self):
+    def unk_id(self) -> int | None:
         """That stands for unknown text."""
         return self._special(lib.SAMBA_SPECIAL_UNK)
 
     @property
-    def sep_id(self):
+    def sep_id(self) -> int | None:
         """That stands between two texts."""
         return self._special(lib.SAMBA_SPECIAL_SEP)
 
     @property
-    def cls_id(self):
+    def cls_id(self) -> int | None:
         """Whose output classifies a text."""
         return self._special(lib.SAMBA_SPECIAL_CLS)
 
     @property
-    def mask_id(self):
+    def mask_id(self) -> int | None:
         """That stands for what is to be guessed."""
         return self._special(lib.SAMBA_SPECIAL_MASK)
 
 
 class DecodeStream:
-    """Decoding id by id: the texts given, one after the other, are the text of all ids, and each has whole characters only.
+    """Decoding id by id: the texts given, one after the other, are the text of all ids, and each has whole characters only. The
+    ids are those of `tokenizer`; with `skip_special` the special tokens are left out.
 
     >>> import json
     >>> from sambaflow.text import Tokenizer
@@ -219,7 +226,7 @@ class DecodeStream:
     ('', 'é', '')
     """
 
-    def __init__(self, tokenizer, skip_special=True):
+    def __init__(self, tokenizer: Tokenizer, skip_special: bool = True) -> None:
         if not isinstance(tokenizer, Tokenizer):
             raise errors.ArgumentTypeError(f"tokenizer is a sambaflow.text.Tokenizer: given {type(tokenizer).__name__}")
         self._context, made, c = Context(), ffi.new("samba_token_stream **"), tokenizer._c
@@ -238,19 +245,19 @@ class DecodeStream:
     def _given(self):
         return ffi.unpack(self._text[0], self._length[0]).decode("utf-8") if self._length[0] else ""
 
-    def next(self, id):
+    def next(self, id: SupportsIndex) -> str:
         """One id more: the text that is told for good by it; "" where nothing is."""
         self._context.check(lib.samba_token_stream_next(self._c, _id_of(id), self._text, self._length))
         return self._given()
 
-    def end(self):
+    def end(self) -> str:
         """The end: the text that waited for more. The stream then begins anew."""
         self._context.check(lib.samba_token_stream_end(self._c, self._text, self._length))
         return self._given()
 
 
 class ChatTemplate:
-    """A folder's chat template, or `template`: its text, or the name of one of the folder's (samba_chat_template_open).
+    """A `folder`'s chat template, or `template`: its text, or the name of one of the folder's (samba_chat_template_open).
 
     >>> from sambaflow.text import ChatTemplate
     >>> template = ChatTemplate(template="{% for m in messages %}{{ m.role }}: {{ m.content }}. {% endfor %}")
@@ -258,7 +265,7 @@ class ChatTemplate:
     'user: Hello. '
     """
 
-    def __init__(self, folder=None, template=None):
+    def __init__(self, folder: _Path | None = None, template: str | bytes | None = None) -> None:
         if folder is None and template is None:
             raise errors.ArgumentTypeError("ChatTemplate takes a folder, a template, or both")
         self._context, made = Context(), ffi.new("samba_chat_template **")
@@ -271,7 +278,7 @@ class ChatTemplate:
         raise errors.ArgumentTypeError("a chat template cannot be copied or pickled: open it anew")
 
     @property
-    def marks(self):
+    def marks(self) -> bool:
         """Whether the template marks the assistant's words by {% generation %} blocks, whose places render_spans gives."""
         return lib.samba_chat_template_marks(self._c)
 
@@ -292,12 +299,44 @@ class ChatTemplate:
         finally:
             lib.samba_chat_text_free(context.c, text)
 
-    def render(self, messages, *, add_generation_prompt=False, tools=None, variables=None, now=None):
-        """The text of a conversation: a list of messages such as {"role": "user", "content": "Hi"}. `tools`: a list of schemas;
-        `variables`: a dict of further ones; `now`: seconds since 1970 for strftime_now. Its special tokens are in the text:
-        encode it with special=False."""
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        now: SupportsIndex | None = None,
+    ) -> str:
+        """Makes the text of a conversation.
+
+        Args:
+            messages: dicts such as {"role": "user", "content": "Hi"}.
+            add_generation_prompt: whether the text ends with the words behind which an answer begins.
+            tools: a list of schemas.
+            variables: a dict of the template's further variables.
+            now: seconds since 1970 for strftime_now; None: the clock's.
+
+        Returns:
+            The text. Special tokens are in it: encode it with special=False.
+        """
         return self._render(messages, False, add_generation_prompt, tools, variables, now)[0].decode("utf-8")
 
-    def render_spans(self, messages, *, add_generation_prompt=False, tools=None, variables=None, now=None):
-        """(the text as bytes, the places of the assistant's words in it as (begin, end))."""
+    def render_spans(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        now: SupportsIndex | None = None,
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        """The same as bytes, with the places of the assistant's words.
+
+        Args:
+            messages, add_generation_prompt, tools, variables, now: as of render.
+
+        Returns:
+            (the text as UTF-8, [(begin, end) in its bytes]).
+        """
         return self._render(messages, True, add_generation_prompt, tools, variables, now)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 _Path = str | bytes | os.PathLike[str]
 _Text = str | bytes | bytearray | memoryview
+__all__ = ["Tokenizer", "DecodeStream", "ChatTemplate"]
 
 class Tokenizer:
     def __init__(self, path: _Path | None = None, *, data: _Text | None = None) -> None: ...

@@ -15,6 +15,7 @@ line has torch, F, nn, samba, utils, session (samba.session) and
     run(a, b, outputs=..., ...)   session.run((x, target), (loss, y)) with others
     compile(model, ...)           session.compile(model, (x, target), optim), which is `changed(...)` with another layer or input
     trace(model, ...)             trace_graph of it beside pef
+    behind(change)                a model of its own, traced; change(model, optim); a run
     several                       a session with two graphs, `train` and `answer`, compiled and traced; graph(name) another of the
     kind fresh()                       a session without a PEF"""
 
@@ -23,6 +24,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import warnings
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +36,8 @@ from sambaflow.samba.graph import FwdGraph, SambaGraph
 from sambaflow.samba.sambaloader import SambaLoader
 
 FOLDER = pathlib.Path(__file__).with_name("messages")
+# how warnings begin that count as said
+WARNINGS = ("run: '[^']*' (has|of) ", "run: the optimizer's", "run: load_state_dict", "mse_loss: the input is")
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32)
 
 
@@ -111,6 +115,13 @@ def words(folder):
     def changed(**options):
         return samba.from_torch_model_(Model(**options))
 
+    def behind(change):
+        its, own = changed(), samba.SambaSession()
+        steps = samba.optim.SGD(its.parameters(), lr=0.1)
+        ends = own.trace_graph(its, (x, target), steps, loss_indices=[0], pef=pef)
+        change(its, steps)
+        own.run((x, target), ends)
+
     found = {str(dtype).removeprefix("torch."): make(dtype) for dtype in DTYPES}
     found.update(
         torch=torch,
@@ -132,6 +143,7 @@ def words(folder):
         compile=compile_,
         trace=trace,
         changed=changed,
+        behind=behind,
         several=several,
         answer=answer,
         question=question,
@@ -150,7 +162,10 @@ def said(code, found):
     """The message of a line of Python, or that there is none; the folder's name is left out."""
     before = torch.from_dlpack(samba.session.device_get("lin.weight")).clone()
     try:
-        exec(code, {**found})  # a line may be a statement
+        with warnings.catch_warnings():
+            for sentence in WARNINGS:
+                warnings.filterwarnings("error", sentence, UserWarning)
+            exec(code, {**found})  # a line may be a statement
         message = "nothing is wrong with it"
     except Exception as error:
         message = f"{type(error).__name__}: {error}".replace(str(found["FOLDER"]), "FOLDER").replace("\n", " / ")

@@ -145,6 +145,11 @@ def test_state_dict_of_what_was_not_fetched(tmp_path):
         assert not torch.equal(old["trunk.weight"].torch(), model.state_dict()["trunk.weight"].torch())
         samba.session.run(batch(), outputs)
         samba.session.reset()
+    with pytest.warns(UserWarning, match=r"had trained 'trunk.weight' when the session was reset.*to_cpu\(model\) before"):
+        model.state_dict()
+    with silence():
+        model.load_state_dict(old)
+        model.trunk.weight.data.fill_(1)
         model.state_dict()
 
 

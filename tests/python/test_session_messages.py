@@ -11,7 +11,8 @@ RULES = """the model is a module|optimizers: none, one or several|loss_indices a
 a PEF is loaded|the first difference, with operators, shapes and names|how it was mapped|gradients of outputs|a PEF was traced before|an input of a wrong name, shape or dtype
 values out of range|an output that is not there|section types that are not in the PEF list those that are|section ids|sections that cannot run now|call ids|grad_of_outputs
 an unknown hyperparameter lists the known|data parallel|names of graphs|what graphs share|an unknown graph_name lists the graphs|what a graph has not|tensors by name
-weights as a file|checkpoints|lazy parameters|pinned memory|profiles|how a program ends|settings""".replace("\n", "|").split("|")  # noqa: E501
+weights as a file|checkpoints|lazy parameters|pinned memory|profiles|how a program ends|settings
+changed on the host behind trace_graph""".replace("\n", "|").split("|")  # noqa: E501
 
 
 @pytest.mark.parametrize("part", misuse_session.parts())

@@ -35,11 +35,7 @@ def eager(func, args, kwargs):
 
 
 eager_aten = None
-keeps_name = frozenset()  # functions whose results same_value.py names
-
-
-def carry_name(result, args, kwargs):
-    """Until same_value.py is there."""
+behind = {}  # torch function -> what is called behind it with (its result, args, kwargs)
 
 
 # Turns of threads that prefetch. A thread that computes in Python holds the interpreter's lock; were it woken when a batch is

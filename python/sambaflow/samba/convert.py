@@ -18,6 +18,9 @@
 (True, 'x.0')
 """
 
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
 import torch
 
 from sambaflow import errors
@@ -25,12 +28,23 @@ from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, make_wrapper
 
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook and register_post_accumulate_grad_hook
 
 
-def from_torch_model_(model):
-    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path,
-    with the hooks it has. Returns the module."""
+def from_torch_model_(model: _Module) -> _Module:
+    """Makes every parameter and buffer of a module a SambaTensor over the same memory, with the hooks it has.
+
+    Args:
+        model: a torch.nn.Module, which is changed in place. Optimizers are made behind this call: parameters are made anew.
+
+    Returns:
+        The module. A parameter's `sn_name` is its path; one of several paths is named by the first.
+
+    Raises:
+        ArgumentTypeError: it is no module.
+    """
     made = {}
     for path, part in module("from_torch_model_", model).named_modules():
         for kind in (part._parameters, part._buffers):
@@ -58,21 +72,48 @@ def _buffer(tensor, name):
     return make_wrapper(SambaTensor, tensor, None, None, name) if tensor.is_complex() else from_torch_tensor(tensor, name)
 
 
-def from_torch_model(model):
-    """The older name of from_torch_model_, which changes the module in place too."""
+def from_torch_model(model: _Module) -> _Module:
+    """The older name of from_torch_model_, which changes `model` in place too."""
     return from_torch_model_(model)
 
 
-def from_named_dict(tensors):
-    """{name: torch tensor} -> {name: SambaTensor of that name}."""
+def from_named_dict(tensors: Mapping[str, torch.Tensor]) -> dict[str, SambaTensor]:
+    """SambaTensors over the memory of `tensors`, a dict of torch tensors by name; the result is a dict of these names, which the
+    SambaTensors have, too."""
     if not isinstance(tensors, dict):
         raise errors.ArgumentTypeError(f"from_named_dict: expected a dict of tensors by name: given {type(tensors).__name__}")
     return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
 
 
+@overload
+def from_torch(obj: _Module) -> _Module: ...
+
+
+@overload
+def from_torch(
+    obj: torch.Tensor, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
+
+
+@overload
+def from_torch(obj: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> Any: ...
+
+
 def from_torch(obj, name=None, batch_dim=None, region_name=None):
-    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_. `name`,
-    `batch_dim` and `region_name` are those of a single tensor; several get their places behind the name: x.0, x.mask."""
+    """Makes SambaTensors of torch tensors, wherever they are nested.
+
+    Args:
+        obj: a tensor, a module, or nested lists, tuples and dicts of tensors. What is no tensor stays as it is.
+        name: that of a tensor; several get their places behind it: x.0, x.mask. A module takes none.
+        batch_dim: the dim of the tensors' samples; a tensor without that dim has none.
+        region_name: that of the device memory, see SambaTensor.sn_region_name.
+
+    Returns:
+        The same nesting, of SambaTensors over the same memory; a module itself, changed by from_torch_model_.
+
+    Raises:
+        ArgumentTypeError: a module was given a name.
+    """
     if isinstance(obj, torch.nn.Module):
         if name is not None:
             raise errors.ArgumentTypeError(
@@ -92,9 +133,29 @@ def from_torch(obj, name=None, batch_dim=None, region_name=None):
     return trees.mapped(made, obj, name)
 
 
+@overload
+def from_torch_(obj: _Module) -> _Module: ...
+
+
+@overload
+def from_torch_(
+    obj: torch.Tensor, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
+
+
+@overload
+def from_torch_(obj: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> Any: ...
+
+
 def from_torch_(obj, name=None, batch_dim=None, region_name=None):
     """from_torch in place, where there is a place: in modules, lists and dicts.
-    Returns what from_torch does, since a tensor and a tuple stay what they are."""
+
+    Args:
+        obj, name, batch_dim, region_name: as of from_torch.
+
+    Returns:
+        What from_torch does, since a tensor and a tuple stay what they are; a list or dict itself.
+    """
     made = from_torch(obj, name, batch_dim, region_name)
     if isinstance(obj, dict):
         obj.update(made)
@@ -103,7 +164,15 @@ def from_torch_(obj, name=None, batch_dim=None, region_name=None):
     return obj if isinstance(obj, (dict, list)) else made
 
 
-def from_torch_tensor_(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
-    """Another name of from_torch_tensor, which some documents have. The result counts:
-    a torch tensor cannot become a SambaTensor itself."""
+def from_torch_tensor_(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    batch_dim: int | None = None,
+    named_dims: Any = None,
+    region_name: str | None = None,
+    sized_dims: Any = None,
+) -> SambaTensor:
+    """Another name of from_torch_tensor, which some documents have: `tensor`, `name`, `batch_dim`, `region_name`,
+    and `named_dims` and `sized_dims`, which have no effect, are that one's. The result counts: a torch tensor cannot become a
+    SambaTensor itself."""
     return from_torch_tensor(tensor, name, batch_dim, named_dims, region_name, sized_dims)

@@ -3,6 +3,7 @@
 
 import contextlib
 import weakref
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -10,7 +11,26 @@ from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba import _state, nominal
 
-FUSIONS = weakref.WeakKeyDictionary()  # module -> the name its operators are kept together under
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+# module -> the name its operators are kept together under
+FUSIONS: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+
+
+@overload
+def op_fusion(module: _Module, name: str) -> _Module: ...
+
+
+@overload
+def op_fusion(module: _Module, *, func_name: str) -> _Module: ...
+
+
+@overload
+def op_fusion(module: str) -> contextlib.AbstractContextManager[None]: ...
+
+
+@overload
+def op_fusion(module: None = None, *, func_name: str) -> contextlib.AbstractContextManager[None]: ...
 
 
 def op_fusion(module=None, name=None, *, func_name=None):
@@ -59,9 +79,9 @@ def _enclosed(name):
 
 
 class sdpa_directives(contextlib.ContextDecorator):
-    """Around calls of scaled_dot_product_attention, or as a decorator of a forward: hints about how another device's attention
-    should be cut, as a dict or by name. The device here, a CPU, has one way to compute it, which needs none: a NoEffectWarning
-    says so once for each name of a hint.
+    """Around calls of scaled_dot_product_attention, or as a decorator of a forward: hints about how another device's
+    attention should be cut, as a dict `directives` or, `more` of them, by name. The device here, a CPU, has one way to
+    compute it, which needs none: a NoEffectWarning says so once for each name of a hint.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as said:
@@ -72,15 +92,15 @@ class sdpa_directives(contextlib.ContextDecorator):
     'sdpa_directives: block: without effect on this device, a CPU'
     """
 
-    def __init__(self, directives=None, **more):
+    def __init__(self, directives: dict[str, Any] | None = None, **more: Any) -> None:
         if directives is not None and not isinstance(directives, dict):
             raise errors.ArgumentTypeError(
                 f"sdpa_directives: expected a dict of hints, or hints by name, given {type(directives).__name__}"
             )
         nominal.say_all([str(name) for name in {**(directives or {}), **more}], "sdpa_directives", stacklevel=2)
 
-    def __enter__(self):
+    def __enter__(self) -> "sdpa_directives":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         return None

@@ -24,7 +24,7 @@ import torch
 from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
-from sambaflow.samba import _state, pairs, rules  # noqa: F401  rules register themselves
+from sambaflow.samba import _state, changed, pairs, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.calls import as_rule, mismatch, plain
 from sambaflow.samba.pairs import REALS, complex_of, pair_of
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, make_wrapper, run_on_held
@@ -637,7 +637,9 @@ def aten(func, args, kwargs):
         name = packet.__name__
         base = _library.get(getattr(torch.ops.aten, name[:-1], None)) if _in_place(name) else None
         if base is not None and isinstance(args[0], SambaTensor) and _write(func, base, args, kwargs):
+            changed.doubt_written(args)
             return args[0]
+        changed.doubt_written(args)
         return run_on_held(func, args, kwargs)
     found = _library.get(packet)
     if found is not None and (packet is not torch.ops.aten._to_copy or _casts(args[0], kwargs)):

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs as objects: a model with the inputs and optimizers it is compiled for, and the operators that tracing makes of it."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError, UnsupportedError
@@ -11,23 +14,26 @@ from sambaflow.samba.arguments import listed, module
 from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.words import text
 
+if TYPE_CHECKING:
+    from sambaflow.samba.sambatensor import SambaTensor
+
 
 class Operator(NamedTuple):
     """One node: an operator, or a leaf ("input", "parameter", "state", "constant" ...)."""
 
     name: str  # of a leaf that has one; else "%12", its number in the graph's text
     op: str
-    shape: tuple
+    shape: tuple[int, ...]
     dtype: str
-    inputs: tuple  # names
+    inputs: tuple[str, ...]  # names
     phase: str  # "FWD"; "" for leaves
     module: str  # "encoder.layers.0"
     source: str  # "model.py:42"
     fusion: str  # name of directives.op_fusion
 
 
-def operators(graph):
-    """The Operators of a samba_graph, in order."""
+def operators(graph: Any) -> list[Operator]:
+    """The Operators of `graph`, a samba_graph of C, in order."""
     info, names, found = ffi.new("samba_node_info *"), [], []
     for i in range(lib.samba_graph_node_count(graph)):
         lib.samba_graph_node(graph, i, info)
@@ -53,6 +59,7 @@ class SambaGraph:
 
     ``str(graph)`` is the graph's text, iterating gives its Operators and `output_tensors` the traced outputs; each traces the
     model once, when first asked for. `inputs` is a tuple, a list or, for keyword arguments, a dict.
+    `loss_indices` are numbers of outputs, as compile takes them.
 
     >>> import torch
     >>> import sambaflow.samba as samba
@@ -65,9 +72,22 @@ class SambaGraph:
     'graph "line"'
     """
 
-    inference = False
+    model: torch.nn.Module
+    inputs: Any
+    optimizers: list[torch.optim.Optimizer]
+    name: str
+    loss_indices: Iterable[Any] | None
 
-    def __init__(self, model, inputs, optimizers=None, name="", loss_indices=None):
+    inference: bool = False
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inputs: Any,
+        optimizers: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        name: str = "",
+        loss_indices: Iterable[Any] | None = None,
+    ) -> None:
         self.model = module(type(self).__name__, model)
         self.inputs = inputs
         self.optimizers = listed(optimizers)
@@ -75,11 +95,11 @@ class SambaGraph:
         self.loss_indices = loss_indices
         self._traced = self._handles = self._kept = None
 
-    def traced_as(self, outputs):
-        """trace_multigraph has traced it: what it gave, of which region names may be set."""
+    def traced_as(self, outputs: "Iterable[SambaTensor]") -> None:
+        """trace_multigraph has traced it: `outputs` are what it gave, of which region names may be set."""
         self._handles = tuple(outputs)
 
-    def ends(self, graphs):
+    def ends(self, graphs: "Iterable[SambaGraph]") -> Any:
         """What is known of its outputs, where it is one of these graphs."""
         shared = [x for x in self._handles or () if x._sn_region_name]
         if shared and not self.inference:
@@ -98,17 +118,17 @@ class SambaGraph:
         return self._traced
 
     @property
-    def output_tensors(self):
+    def output_tensors(self) -> "tuple[SambaTensor, ...]":
         """The traced outputs: named tensors with shapes and no values; those of trace_multigraph where it was called."""
         return self._trace()[1] if self._handles is None else self._handles
 
     def __str__(self):
         return self._trace()[0].print()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Operator]:
         return iter(operators(self._trace()[0].graph))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return lib.samba_graph_node_count(self._trace()[0].graph)
 
     def __repr__(self):
@@ -119,8 +139,9 @@ class SambaGraph:
 class FwdGraph(SambaGraph):
     """A graph that is only run forward: it has no optimizers and no gradients.
 
-    FwdGraph(model, inputs, name) is traced when it is compiled. FwdGraph(inputs, outputs, name) is what trace_multigraph has
-    traced: `outputs` are what it gave for these inputs, or some of them, and the graph has no others.
+    FwdGraph(model, inputs, name) is traced when it is compiled. `optimizers` has to be None, and
+    `loss_indices` is as of SambaGraph. FwdGraph(inputs, outputs, name) is what trace_multigraph has traced: `outputs` are what it
+    gave for these inputs, or some of them, and the graph has no others.
 
     >>> import torch
     >>> import sambaflow.samba as samba
@@ -137,7 +158,9 @@ class FwdGraph(SambaGraph):
 
     inference = True
 
-    def __init__(self, model, inputs, name="", optimizers=None, loss_indices=None):
+    def __init__(
+        self, model: Any, inputs: Any, name: str = "", optimizers: None = None, loss_indices: Iterable[Any] | None = None
+    ) -> None:
         if optimizers:
             raise ArgumentError("FwdGraph: a graph that is only run forward has no optimizers: take SambaGraph")
         if isinstance(model, (dict, list, tuple)) or hasattr(model, "sn_name"):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,12 +21,13 @@ class Operator(NamedTuple):
 def operators(graph: Any) -> list[Operator]: ...
 
 class SambaGraph:
-    inference: bool
     model: torch.nn.Module
     inputs: Any
     optimizers: list[torch.optim.Optimizer]
     name: str
     loss_indices: Iterable[Any] | None
+    inference: bool
+
     def __init__(
         self,
         model: torch.nn.Module,
@@ -34,10 +36,10 @@ class SambaGraph:
         name: str = "",
         loss_indices: Iterable[Any] | None = None,
     ) -> None: ...
-    @property
-    def output_tensors(self) -> tuple[SambaTensor, ...]: ...
     def traced_as(self, outputs: Iterable[SambaTensor]) -> None: ...
     def ends(self, graphs: Iterable[SambaGraph]) -> Any: ...
+    @property
+    def output_tensors(self) -> tuple[SambaTensor, ...]: ...
     def __iter__(self) -> Iterator[Operator]: ...
     def __len__(self) -> int: ...
 

@@ -28,6 +28,7 @@ import weakref
 
 from sambaflow import errors, launch
 from sambaflow.samba import _state
+from sambaflow.samba.changed import Loaded
 
 
 class Watched:
@@ -58,13 +59,22 @@ class Stale:
 
     def __init__(self, session=None):
         self._session = session and weakref.ref(session)
+        self._owned = session and session._owned
 
     def __reduce__(self):
         return Stale, ()
 
     def __call__(self, model, prefix, keep_vars):
         session, name = self._session and self._session(), None
-        if session is not None and session.is_loaded and _state.here.tracer is None:
+        if keep_vars:  # the tensors themselves, as tracing asks for
+            return
+        if self._owned is not None and (lost := self._owned.is_lost()):
+            launch.warn(
+                f"state_dict of {type(model).__name__}: the device had trained {lost!r} when the session was reset, and the host "
+                "has values from before: call samba.session.to_cpu(model) before samba.session.reset()",
+                UserWarning,
+            )
+        elif session is not None and session.is_loaded and _state.here.tracer is None:
             with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
                 name = session._owned.left(session, model.parameters())
         if name:
@@ -82,34 +92,56 @@ def watch(session, optimizers, model=None):
             del model._state_dict_pre_hooks[key]
         model.register_state_dict_pre_hook(Stale(session))
     for optimizer in optimizers:
+        loading = optimizer._optimizer_load_state_dict_post_hooks
+        for key in [key for key, hook in loading.items() if isinstance(hook, Loaded)]:
+            del loading[key]
+        optimizer.register_load_state_dict_post_hook(Loaded(session))
         hooks = optimizer._optimizer_step_pre_hooks
         for key in [key for key, hook in hooks.items() if isinstance(hook, Watched)]:
             del hooks[key]
         optimizer.register_step_pre_hook(Watched(session))
         optimizer._opt_called = True  # by which a scheduler knows that steps come before its own
     alone = session._optimizers is None  # several graphs: some of them have no steps
-    session._rates = (
-        [(group, group["lr"]) for each in optimizers for group in each.param_groups if "lr" in group] if alone else ()
-    )
+    session._rates = [(each.param_groups, [dict(group) for group in each.param_groups]) for each in optimizers] if alone else ()
 
 
 def checked(rates, hyperparameters, section_types, section_ids):
-    """The rates, (group, rate when it was traced), that further runs have to check: none once a run was given hyperparameters, by
-    which the loop says its rates, or once it was warned of a step by another rate than the group's."""
+    """What further runs have to check, (an optimizer's groups, themselves when they were traced): nothing once a run was given
+    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's."""
     if hyperparameters:
         return ()
     if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
         return rates
-    for group, traced in rates:
-        if group["lr"] != traced:
-            launch.warn(
-                f"run: the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
-                f"{float(traced):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
-                "scheduler.get_last_lr()[0]}, behind scheduler.step() too",
-                UserWarning,
-            )
+    for groups, traced in rates:
+        if groups != traced and (sentence := _difference(groups, traced)):
+            launch.warn(f"run: {sentence}", UserWarning)
             return ()
     return rates
+
+
+def _difference(groups, traced):
+    """How an optimizer's groups differ from those that were traced; None where they do not."""
+    if len(groups) != len(traced):
+        return (
+            f"the optimizer has {len(groups)} groups of parameters on the host, and the device trains the {len(traced)} that it "
+            "had when it was traced: call add_param_group before compile"
+        )
+    for group, before in zip(groups, traced):
+        if group.get("lr") != before.get("lr"):
+            return (
+                f"the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
+                f"{float(before['lr']):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
+                "scheduler.get_last_lr()[0]}, behind scheduler.step() too"
+            )
+        for name, was in before.items():
+            if name != "params" and name in group and group[name] is not was and group[name] != was:
+                return (
+                    f"the optimizer's {name} is {group[name]!r:.60} on the host, and the device steps by {was!r:.60}, as when it "
+                    "was traced: give runs hyperparam_dict of what may change (session.get_argin_names()), or compile and trace "
+                    "anew"
+                )
+        before.update(group)  # what a scheduler notes for itself
+    return None
 
 
 def others(optimizer):

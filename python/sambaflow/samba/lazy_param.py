@@ -42,19 +42,25 @@ class RNGProvider:
     True
     """
 
-    def __init__(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+    def __init__(
+        self,
+        seed: int | None = None,
+        init_threads: int = 8,
+        inverse_transform_sampling: bool = False,
+        fp32_to_bf16_rounding: str = "nearest_even",
+    ) -> None:
         self._mode = Mode(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding, call=type(self).__name__)
 
     @property
-    def seed(self):
+    def seed(self) -> int:
         """What draws begin with."""
         return self._mode.seed
 
-    def rng(self):
+    def rng(self) -> MultithreadedRNG:
         """What fills tensors: normal_, uniform_, trunc_normal_ and their like, each call the next draw."""
         return MultithreadedRNG(self._mode)
 
-    def reset(self):
+    def reset(self) -> None:
         """The next draw is the first again."""
         self._mode.draws = 0
 
@@ -70,11 +76,19 @@ class RNGProviderFactory:
     True
     """
 
-    def __init__(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+    seed: int
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        init_threads: int = 8,
+        inverse_transform_sampling: bool = False,
+        fp32_to_bf16_rounding: str = "nearest_even",
+    ) -> None:
         self._more = init_threads, inverse_transform_sampling, fp32_to_bf16_rounding
         self.seed = Mode(seed, *self._more, call=type(self).__name__).seed
 
-    def create(self, name):
+    def create(self, name: str) -> RNGProvider:
         """A provider at its first draw, whose seed is made of the factory's and the name."""
         if not isinstance(name, str):
             raise errors.ArgumentTypeError(

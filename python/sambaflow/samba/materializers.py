@@ -18,6 +18,8 @@ given to torch.nn.init; what fills it in place need not return it.
 """
 
 import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -25,16 +27,22 @@ from sambaflow import errors
 from sambaflow._core import lib
 from sambaflow.samba import _state, lazy
 
-FORMS = "(tensor), (tensor, rng) or (shape, dtype, requires_grad)"
+if TYPE_CHECKING:
+    from sambaflow.samba.samba_session import SambaSession
+    from sambaflow.samba.sambatensor import SambaTensor
+
+_Tensor = TypeVar("_Tensor", bound=torch.Tensor)
+
+FORMS: str = "(tensor), (tensor, rng) or (shape, dtype, requires_grad)"
 _NAMES = ("shape", "dtype", "requires_grad")
 
 
 class MultithreadedRNG:
     """Random numbers by the library's threads: fills torch tensors and SambaTensors. Each call is the next draw of the latest
     enable_lazy_param's seed, or of the session's where that was never called;
-    values depend on the seed and the number of the draw alone."""
+    values depend on the seed and the number of the draw alone. rng() gives the one of a session; `mode` is its lazy.Mode."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: Any) -> None:
         self._mode = mode
 
     def _fill(self, tensor, *draw):
@@ -44,24 +52,28 @@ class MultithreadedRNG:
             lazy.Draw(self._mode, *draw)(values_of(tensor).detach())
         return tensor
 
-    def normal_(self, tensor, mean=0.0, std=1.0):
-        """Normal numbers; returns the tensor."""
+    def normal_(self, tensor: _Tensor, mean: float = 0.0, std: float = 1.0) -> _Tensor:
+        """Fills `tensor` with normal numbers of `mean` and standard deviation `std`; returns it."""
         return self._fill(tensor, lib.SAMBA_NORMAL, mean, std)
 
-    def uniform_(self, tensor, low=0.0, high=1.0):
-        """Numbers of [low, high)."""
+    def uniform_(self, tensor: _Tensor, low: float = 0.0, high: float = 1.0) -> _Tensor:
+        """Fills `tensor` with uniform numbers of [low, high); returns it."""
         return self._fill(tensor, lib.SAMBA_UNIFORM, low, high)
 
-    def trunc_normal_(self, tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
-        """Normal numbers of [a, b]."""
+    def trunc_normal_(self, tensor: _Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> _Tensor:
+        """Fills `tensor` with normal numbers of `mean` and `std` that are drawn again until they are in [a, b]; returns it."""
         return self._fill(tensor, lib.SAMBA_NORMAL_TRUNCATED, mean, std, a, b)
 
-    def normal(self, mean=0.0, std=1.0, size=(), dtype=torch.float32):
-        """A torch tensor of that size."""
+    def normal(
+        self, mean: float = 0.0, std: float = 1.0, size: Sequence[int] = (), dtype: torch.dtype = torch.float32
+    ) -> torch.Tensor:
+        """A new torch tensor of that `size` and `dtype` with normal numbers of `mean` and standard deviation `std`."""
         return self.normal_(torch.empty(size, dtype=dtype), mean, std)
 
-    def uniform(self, low=0.0, high=1.0, size=(), dtype=torch.float32):
-        """The same."""
+    def uniform(
+        self, low: float = 0.0, high: float = 1.0, size: Sequence[int] = (), dtype: torch.dtype = torch.float32
+    ) -> torch.Tensor:
+        """A new torch tensor of that `size` and `dtype` with uniform numbers of [low, high)."""
         return self.uniform_(torch.empty(size, dtype=dtype), low, high)
 
 
@@ -73,8 +85,9 @@ def _parameters(materializer):
         return None
 
 
-def form_of(materializer):
-    """(form, names to give by keyword): 'shape', 'tensor' or 'rng'. A TypeError where it is none of the three."""
+def form_of(materializer: Callable[..., Any]) -> tuple[str, tuple[str, ...]]:
+    """(form, names to give by keyword) of a `materializer`, a function: 'shape', 'tensor' or 'rng'. An ArgumentTypeError where it
+    is none of the three."""
     if not callable(materializer):
         raise errors.ArgumentTypeError(f"a materializer is a function {FORMS}: given {materializer!r:.100}")
     parameters = _parameters(materializer)
@@ -99,13 +112,13 @@ def form_of(materializer):
     return ("tensor", "rng", "shape")[len(needed) - 1], ()
 
 
-def rng(session=None):
+def rng(session: "SambaSession | None" = None) -> MultithreadedRNG:
     """The session's; samba.session's where none is given."""
     session = session or _state.session
     return MultithreadedRNG(session._lazy.latest(session.seed))
 
 
-def make(tensor):
+def make(tensor: "SambaTensor") -> Any:
     """What the materializer of an empty SambaTensor makes: a torch tensor, a SambaTensor, or something else."""
     from sambaflow.samba.sambatensor import SambaTensor
 

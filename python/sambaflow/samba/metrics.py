@@ -11,24 +11,44 @@
 ('f1 of spam', False)
 """
 
+from typing import Literal
+
+import torch
+
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context
 from sambaflow.samba.arguments import one_of
 from sambaflow.samba.ports import host_tensor
 from sambaflow.words import encoded
 
-KINDS = ("mean", "accuracy", "top_k", "precision", "recall", "f1", "perplexity", "rmse", "mae")
+KINDS: tuple[str, ...] = ("mean", "accuracy", "top_k", "precision", "recall", "f1", "perplexity", "rmse", "mae")
 _AVERAGES = ("macro", "micro", "binary")
 
 
 class Metric:
-    """'accuracy', 'top_k' (of `k`, 5), 'precision', 'recall' and 'f1' (by `average` 'macro', 'micro' or 'binary'), 'perplexity',
-    'rmse', 'mae', or 'mean' of numbers. Values are those of scikit-learn's functions, from scores: logits of classes in the last
-    dim, or one score for each target, which says 1 above `threshold`. Targets of `ignore_index` do not count (None: all do).
-    In samba.fit `output` says which output of the model it looks at (0: the first behind the loss), and `target` which tensor of
-    a batch it compares with, by name or index."""
+    """A metric of one `kind`: 'accuracy', 'top_k' (of `k`, 5), 'precision', 'recall' and 'f1' (by `average` 'macro', 'micro'
+    or 'binary'), 'perplexity', 'rmse', 'mae', or 'mean' of numbers. Values are those of scikit-learn's functions, from
+    scores: logits of classes in the last dim, or one score for each target, which says 1 above `threshold`. Targets of
+    `ignore_index` do not count (None: all do). In samba.fit `output` says which output of the model it looks at (0: the first
+    behind the loss), and `target` which tensor of a batch it compares with, by name or index."""
 
-    def __init__(self, kind, *, name=None, output=0, target=-1, k=None, average="macro", threshold=0.0, ignore_index=-100):
+    kind: str
+    name: str
+    output: int
+    target: int | str
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        name: str | None = None,
+        output: int = 0,
+        target: int | str = -1,
+        k: int | None = None,
+        average: Literal["macro", "micro", "binary"] = "macro",
+        threshold: float = 0.0,
+        ignore_index: int | None = -100,
+    ) -> None:
         one_of("kind of Metric", kind, KINDS)
         one_of("average", average, _AVERAGES)
         self.kind, self.name, self.output, self.target = kind, kind if name is None else name, output, target
@@ -46,25 +66,34 @@ class Metric:
         return f"Metric({self.name!r}, value={self.value:.6g})"
 
     @property
-    def greater_is_better(self):
+    def greater_is_better(self) -> bool:
         """Whether a greater value is a better one."""
         return bool(lib.samba_metric_is_greater_better(KINDS.index(self.kind)))
 
-    def update(self, output, target, count=None):
-        """Takes a batch, or its first `count` samples."""
+    def update(self, output: torch.Tensor, target: torch.Tensor, count: int | None = None) -> None:
+        """Takes a batch, or its first `count` samples.
+
+        Args:
+            output: the model's, a tensor of (samples, ..., classes), or of the targets' shape.
+            target: a tensor of (samples, ...).
+            count: how many samples count, from the first; None: all.
+
+        Raises:
+            ShapeError: they do not fit each other.
+        """
         rows = len(output) if count is None else count
         output, target = host_tensor(output, "output"), host_tensor(target, "target")
         self._context.check(lib.samba_metric_update(self._c, output.c, target.c, rows))
 
-    def add(self, value, weight=1.0):
-        """Of 'mean' and 'perplexity': one number, such as a batch's loss, that counts as `weight`."""
+    def add(self, value: float, weight: float = 1.0) -> None:
+        """Of 'mean' and 'perplexity': one number `value`, such as a batch's loss, that counts as `weight`."""
         self._context.check(lib.samba_metric_add(self._c, float(value), float(weight)))
 
     @property
-    def value(self):
+    def value(self) -> float:
         """The value of all that was taken; NaN where nothing was."""
         return lib.samba_metric_value(self._c)
 
-    def reset(self):
+    def reset(self) -> None:
         """Forgets what was taken."""
         lib.samba_metric_reset(self._c)

@@ -17,6 +17,7 @@ converted, and is refused: left out silently, old values would go on.
 ('0.weight', ['0.weight', '0.bias'])
 """
 
+import contextlib
 import weakref
 
 import torch
@@ -51,6 +52,10 @@ class Owned:
         self._tensors = {}  # id -> (name, tensor), which stays alive
         self._modules = weakref.WeakKeyDictionary()  # module -> {(kind, key): name}
         self._samples = {}  # id -> sample of a tensor when host and device had the same values
+        self._settled = {}  # id -> sample of the host's values when they, or the device's, were last what the program had set
+        self._stood = {}  # id -> (whether it required a gradient, its dtype) when it was traced
+        self.lost = None  # the name of a parameter whose training a reset has forgotten
+        self.told = set()  # kinds of sentences of changed.py
 
     def names(self):
         """{id of a tensor: name}."""
@@ -69,6 +74,7 @@ class Owned:
             if isinstance(tensor, SambaTensor):
                 tensor.sn_name = name
                 found[name], self._tensors[id(tensor)] = tensor, (name, tensor)
+                self._stood[id(tensor)] = tensor.requires_grad, tensor.dtype
         for part in model.modules():
             self._modules.setdefault(part, {}).update(
                 {
@@ -84,6 +90,10 @@ class Owned:
         """Whether it is one of them."""
         return id(tensor) in self._tensors
 
+    def has_module(self, module):
+        """Whether it is a part of a model that was traced."""
+        return module is not None and module in self._modules
+
     def name_of(self, tensor):
         """The name of a tensor, '' where it has none."""
         known = self._tensors.get(id(tensor))
@@ -92,7 +102,27 @@ class Owned:
     def is_alike(self, tensor):
         """Notes that host and device have the same values of a tensor: it was sent, or fetched."""
         if id(tensor) in self._tensors:
-            self._samples[id(tensor)] = _sample(tensor._held)
+            self._samples[id(tensor)] = self._settled[id(tensor)] = _sample(tensor._held)
+
+    def settle(self, tensor):
+        """Notes that a tensor's values are as the program wants them, on the device and, perhaps others, on the host."""
+        if id(tensor) in self._tensors:
+            self._settled[id(tensor)] = _sample(tensor._held)
+
+    def settle_all(self):
+        """The same of all of them."""
+        for _, tensor in self._tensors.values():
+            self.settle(tensor)
+
+    def stood(self, tensor):
+        """(whether it required a gradient, its dtype) when it was traced."""
+        return self._stood[id(tensor)]
+
+    def changed(self, tensor):
+        """Whether the host has changed its values since they were settled."""
+        sample = self._settled.get(id(tensor))
+        now = None if sample is None else _sample(tensor._held)
+        return now is not None and not torch.equal(now, sample)
 
     def left(self, session, tensors):
         """The name of one of these parameters that the device has trained and nobody has fetched since, None where there is none.
@@ -115,6 +145,16 @@ class Owned:
                 UserWarning,
                 stacklevel=2,
             )
+
+    def note_lost(self, session):
+        """Before a reset: whether it forgets weights that this device has trained and nobody has fetched."""
+        with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
+            self.lost = self.left(session, [tensor for _, tensor in self._tensors.values() if tensor._is_param])
+
+    def is_lost(self):
+        """The name of a weight that a reset has forgotten and the host still has from before; None where there is none."""
+        of = {name: tensor for name, tensor in self._tensors.values()}.get(self.lost)
+        return None if of is None or self.changed(of) else self.lost
 
     def of_model(self, call, session, model, kinds):
         """(name, tensor) of those of its tensors that the device of `session` has."""

@@ -13,13 +13,16 @@
 import contextlib
 import html
 import json
+import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
 
 from sambaflow.errors import ArgumentError, StateError, UnknownNameError
 
 
-def columns(rows):
-    """Rows of words as a table: the first column to the left, the others to the right.
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """`rows` of words as a table: the first column to the left, the others to the right.
 
     >>> print(columns([("what", "n"), ("a", "10")]), end="")
     what   n
@@ -31,8 +34,9 @@ def columns(rows):
     )
 
 
-def trace_events(rows, process, left_out=0):
-    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open.
+def trace_events(rows: Iterable[tuple[str, str, float, float]], process: str, left_out: int = 0) -> dict[str, Any]:
+    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open. `process` is the name of
+    the timeline, which tells of `left_out` events besides.
 
     >>> trace_events([("FWD", "section", 0.5, 0.25)], "device")["traceEvents"][1]["ts"]
     500000.0
@@ -48,9 +52,14 @@ def trace_events(rows, process, left_out=0):
 class Profiler:
     """Events by name."""
 
-    MOST_TIMES = 1 << 20  # single times that are kept for the timeline
+    enabled: bool
+    times: list[tuple[str, float, float]]
+    left_out: int
+    events: dict[str, list[float]]
 
-    def __init__(self):
+    MOST_TIMES: int = 1 << 20  # single times that are kept for the timeline
+
+    def __init__(self) -> None:
         self.enabled = False
         self.events = {}  # name -> [count, seconds, least, greatest]
         self.times = []  # (name, begin, seconds)
@@ -58,18 +67,18 @@ class Profiler:
         self._open = {}  # name -> when it began
         self._latencies = {}  # name -> [(seconds, count) of each time]
 
-    def start(self):
+    def start(self) -> None:
         """Forgets what was, and begins."""
         self.events, self.times, self.left_out, self.enabled = {}, [], 0, True
         self._open, self._latencies = {}, {}
 
-    def stop(self):
+    def stop(self) -> None:
         """No more events."""
         self.enabled = False
 
     @contextlib.contextmanager
-    def event(self, name):
-        """Times what runs inside, while on."""
+    def event(self, name: str) -> Iterator[None]:
+        """Times what runs inside, as an event `name`, while on."""
         if not self.enabled:
             yield
             return
@@ -81,7 +90,7 @@ class Profiler:
 
     # ---- events of a program's own ----
 
-    def start_event(self, name):
+    def start_event(self, name: str) -> None:
         """Begins to time a part of a program; end_event ends it. Those of different names may overlap. They are timed whether the
         profiler is on or not; while it is on, they are among its events too."""
         if not isinstance(name, str) or not name:
@@ -90,8 +99,9 @@ class Profiler:
             raise StateError(f"start_event: {name!r} has begun already: end_event({name!r}) first")
         self._open[name] = time.perf_counter()
 
-    def end_event(self, name, count=1):
-        """Ends it; the seconds that it took. `count`: of what get_throughputs counts, samples or tokens, it has made."""
+    def end_event(self, name: str, count: float = 1) -> float:
+        """Ends the part of that `name`; returns the seconds that it took. `count`: of what get_throughputs counts, samples or
+        tokens, it has made."""
         end = time.perf_counter()
         if name not in self._open:
             raise StateError(f"end_event: {name!r:.100} has not begun; begun have: {', '.join(self._open) or 'none'}")
@@ -110,10 +120,22 @@ class Profiler:
             )
         return self._latencies if name is None else {name: self._latencies[name]}
 
+    @overload
+    def get_latencies(self, name: None = None) -> dict[str, list[float]]: ...
+
+    @overload
+    def get_latencies(self, name: str) -> list[float]: ...
+
     def get_latencies(self, name=None):
         """{name: [seconds of each time]} of what start_event and end_event enclosed since start(); of one name its list."""
         found = {key: [seconds for seconds, _ in times] for key, times in self._of("get_latencies", name).items()}
         return found if name is None else found[name]
+
+    @overload
+    def get_throughputs(self, name: None = None) -> dict[str, float]: ...
+
+    @overload
+    def get_throughputs(self, name: str) -> float: ...
 
     def get_throughputs(self, name=None):
         """{name: counts a second, of all times together}; of one name its number.
@@ -140,25 +162,25 @@ class Profiler:
         else:
             self.left_out += 1
 
-    def summary(self):
+    def summary(self) -> str:
         """A table: event, count, total, mean, least and greatest ms."""
         rows = [("event", "count", "total ms", "mean ms", "least ms", "greatest ms")]
         for name, (count, seconds, least, greatest) in sorted(self.events.items(), key=lambda row: -row[1][1]):
             rows.append((name, str(count), *(f"{1e3 * x:.3f}" for x in (seconds, seconds / count, least, greatest))))
         return columns(rows)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
 
-    def timeline(self):
+    def timeline(self) -> dict[str, Any]:
         """Trace Event JSON of the single times."""
         start = min((begin for _, begin, _ in self.times), default=0.0)
         return trace_events(
             ((name, "host", begin - start, seconds) for name, begin, seconds in self.times), "host", self.left_out
         )
 
-    def dump(self, filename):
-        """Writes the summary to a file; the timeline where its name ends in .json."""
+    def dump(self, filename: str | os.PathLike[str]) -> None:
+        """Writes the summary to the file `filename`; the timeline where its name ends in .json."""
         with open(filename, "w", encoding="utf-8") as file:
             if str(filename).endswith(".json"):
                 json.dump(self.timeline(), file)

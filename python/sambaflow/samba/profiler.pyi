@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 def columns(rows: Sequence[Sequence[str]]) -> str: ...
 def trace_events(rows: Iterable[tuple[str, str, float, float]], process: str, left_out: int = 0) -> dict[str, Any]: ...
 
 class Profiler:
-    MOST_TIMES: int
     enabled: bool
     times: list[tuple[str, float, float]]
     left_out: int
     events: dict[str, list[float]]
+    MOST_TIMES: int
+
     def __init__(self) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def event(self, name: str) -> AbstractContextManager[None]: ...
+    @contextlib.contextmanager
+    def event(self, name: str) -> Iterator[None]: ...
     def start_event(self, name: str) -> None: ...
     def end_event(self, name: str, count: float = 1) -> float: ...
     @overload

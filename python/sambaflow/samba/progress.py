@@ -15,10 +15,15 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar
 
 from sambaflow import launch
 
-FIRST_LINE = 10.0  # seconds
+_Item = TypeVar("_Item")
+
+FIRST_LINE: float = 10.0  # seconds
 
 
 def _length(iterable):
@@ -33,13 +38,24 @@ def _clock(seconds):
 
 
 class Progress:
-    """`with Progress(what, total) as shown:` around work that calls shown.step(); `total` None where nobody knows."""
+    """`with Progress(what, total) as shown:` around work that calls shown.step().
 
-    def __init__(self, what, total=None, unit="step"):
+    Args:
+        what: what is done, in front of the bar.
+        total: how many steps there are; None where nobody knows.
+        unit: one step's word, such as "batch".
+    """
+
+    what: str
+    total: int | None
+    unit: str
+    done: int
+
+    def __init__(self, what: str, total: int | None = None, unit: str = "step") -> None:
         self.what, self.total, self.unit, self.done = what, total, unit, 0
         self._bar = None
 
-    def __enter__(self):
+    def __enter__(self) -> "Progress":
         self._file, self._begin, self._next = sys.stderr, time.monotonic(), FIRST_LINE
         if getattr(self._file, "closed", True):  # a program may have closed it, or have none
             self._file = None
@@ -53,8 +69,8 @@ class Progress:
             )
         return self
 
-    def step(self, count=1):
-        """So many more are done."""
+    def step(self, count: int = 1) -> None:
+        """So many more are done, `count`."""
         self.done += count
         if self._bar is not None:
             self._bar.update(count)
@@ -68,14 +84,19 @@ class Progress:
         of, left = (f"/{self.total}", f", {_clock((self.total - self.done) / rate)} left") if self.total and rate else ("", "")
         return f"{self.what}: {self.done}{of} {self.unit}s in {_clock(spent)}, {rate:.3g} {self.unit}s/s{left}"
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
-def progress(iterable, what, total=None, unit="step"):
-    """The items of an iterable, a SambaLoader for one, with their progress; `total` where it has no length.
-    A loop that ends early ends the bar."""
+def progress(iterable: Iterable[_Item], what: str, total: int | None = None, unit: str = "step") -> Iterator[_Item]:
+    """The items of an iterable, a SambaLoader for one, with their progress. A loop that ends early ends the bar.
+
+    Args:
+        iterable: what gives the items.
+        what, unit: as of Progress.
+        total: how many items there are, where the iterable has no length.
+    """
     with Progress(what, _length(iterable) if total is None else total, unit) as shown:
         for item in iterable:
             yield item
@@ -83,8 +104,9 @@ def progress(iterable, what, total=None, unit="step"):
 
 
 @contextlib.contextmanager
-def watched(what, total, done, unit="step"):
-    """Progress of one call that counts by itself: a thread asks done() five times a second while the block runs.
+def watched(what: str, total: int | None, done: Callable[[], int], unit: str = "step") -> Iterator[None]:
+    """Progress of one call that counts by itself: a thread asks done() five times a second while the block runs. `what`, `total`
+    and `unit` are as of Progress.
 
     >>> with watched("measuring", 100, lambda: 5):
     ...     pass

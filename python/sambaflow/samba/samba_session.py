@@ -19,7 +19,6 @@ True
 True
 """
 
-import contextlib
 import difflib
 import functools
 import inspect
@@ -32,6 +31,7 @@ from sambaflow._core import lib
 from sambaflow.runtime import Session
 from sambaflow.samba import (
     _state,
+    changed,
     differences,
     exits,
     host_steps,
@@ -41,7 +41,6 @@ from sambaflow.samba import (
     never_given,
     nominal,
     output_grads,
-    resume,
     trees,
     window,
 )
@@ -72,10 +71,10 @@ from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import check_owned, hyperparameters
 from sambaflow.samba.owned import Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
-from sambaflow.samba.profiler import Profiler
+from sambaflow.samba.profiling import Profiling
 from sambaflow.samba.regions import last_of_each
-from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.samba.saving import Saving
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts, tell_untrained
 from sambaflow.samba.switches import Switches
@@ -83,10 +82,11 @@ from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import text
 
+_grad_enabled = torch.is_grad_enabled
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
-class SambaSession(Transfers, Auxiliary, Switches):
+class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
@@ -102,7 +102,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
         self.seed, self._rates = 0, ()  # rates: of host_steps
-        self._profiler, self._runtime_profile = Profiler(), None
+        self._doubts, self._watch = {}, None  # of changed.py
+        self._forget_profiles()
         self._settings = Settings()
         self._all_off()
         self._forget_auxiliary()
@@ -141,92 +142,12 @@ class SambaSession(Transfers, Auxiliary, Switches):
     def reset(self, pef_path=""):
         """Forgets the PEF, its device memory, what was traced, set up and turned on, so that the session is as a new one; loads
         another PEF where one is given. What had no effect, and was told of, is told of again after a reset of samba.session."""
-        if self._runtime_profile is not None:
-            self._runtime_profile.python.disable()
+        self._drop_profile()
+        self._owned.note_lost(self)
         if self._is_global:
             _state.reset()
         self._lazy.end()
         self.__init__(pef_path)
-
-    def save(self, path, with_state=True):
-        """Parameters, buffers and, `with_state`, optimizer state of the device as safetensors; atomic."""
-        self.loaded().save(path, with_state)
-
-    def load(self, path):
-        """The other way: parameters by name; state where the file has it. `path` may be a folder, too: with model.safetensors, or
-        with model.safetensors.index.json and the files that it names,
-        as save_checkpoint and Hugging Face's libraries write them."""
-        self.loaded().load(path)
-
-    def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0, schedulers=()):
-        """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
-        That is the device's weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands,
-        what each of torch's `schedulers` has and the rates of its optimizer, the states of the random generators of torch,
-        Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all,
-        then older ones but for the `keep` newest are deleted (0: none). Weights are safetensors, in files of at most
-        `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
-        return resume.save(self.loaded(), folder, step, loaders, state, keep, shard_size, schedulers)
-
-    def load_checkpoint(self, folder, loaders=(), schedulers=()):
-        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF
-        that was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave,
-        schedulers from the rates they had. Returns (step, state, path), or None where there is no checkpoint. Values on the host
-        stay as they are: to_cpu fetches them."""
-        found = resume.load(self.loaded(), folder, loaders, schedulers)
-        if found is not None:
-            self.seed = found.seed
-        return found and found.result
-
-    # ---- the profiler ----
-
-    @property
-    def profiler(self):
-        """The Profiler of this session."""
-        return self._profiler
-
-    def start_samba_profile(self):
-        """Begins to time events on the host."""
-        self._profiler.start()
-
-    def end_samba_profile(self, filename=None):
-        """Ends it and writes a table of the events to the file."""
-        self._profiler.stop()
-        if filename is not None:
-            self._profiler.dump(filename)
-
-    @contextlib.contextmanager
-    def samba_profile(self, filename=None):
-        """The two around what runs inside."""
-        self.start_samba_profile()
-        try:
-            yield self._profiler
-        finally:
-            self.end_samba_profile(filename)
-
-    def start_runtime_profile(self, timer_enabled=True):
-        """Begins to time sections on the device (samba.runtime_profile) and, by cProfile, the program, if the environment
-        variable ENABLE_RUNTIME_PERF is SUMMARY, or DETAILED for operators too; else does nothing. `timer_enabled`:
-        end_runtime_profile prints the time between the two."""
-        word = level()
-        if word is None:
-            return
-        if self._runtime_profile is not None:
-            raise errors.StateError("start_runtime_profile: it is running; end it first")
-        self._runtime_profile = RuntimeProfile(self.loaded(), word, timer_enabled)
-
-    def end_runtime_profile(self, log_file="cprofile_tmp.log"):
-        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json. A
-        `log_file` that ends in .html becomes a page for browsers (see report), with the tables in a .log beside it."""
-        profile, self._runtime_profile = self._runtime_profile, None
-        if profile is not None:
-            profile.end(log_file)
-        elif level() is not None:
-            raise errors.StateError("end_runtime_profile: call start_runtime_profile first")
-
-    def report(self):
-        """A sambaflow.report.Report of the loaded PEF: a page with sections, timeline, roofline, memory over time and stages, to
-        `save(path)` or, in a notebook, to see. It has the times of the last runtime profile."""
-        return self.loaded().report()
 
     def _use(self, device, aliases=None):
         if device is not self._device:
@@ -383,6 +304,9 @@ class SambaSession(Transfers, Auxiliary, Switches):
             never_given.watch(self._ports, inputs, self._settings.of_setup.get("reuse_inputs", ()))
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers, model)
+        changed.watch(self)
+        for tensor in outputs:
+            tensor._pef = device.pef
         model.output_tensors = outputs
         if init_output_grads:
             output_grads.start(self, outputs)
@@ -531,6 +455,9 @@ class SambaSession(Transfers, Auxiliary, Switches):
             self._send(tensors)
             self._send_optimizer_state(traced.optimizers)
         host_steps.watch(self, traced.optimizers)
+        changed.watch(self)
+        for tensor in traced.outputs:
+            tensor._pef = self._device.pef
         if values:
             self._device.set_hyperparameters(values)
         if traced.sets_grads:
@@ -604,6 +531,10 @@ class SambaSession(Transfers, Auxiliary, Switches):
         if grad_of_outputs is not None:
             given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
+        if self._doubts:
+            changed.tell(self)
+        if not _grad_enabled() and train:
+            changed.tell_no_grad(self, section_types)
         if self._rates:
             self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
@@ -626,7 +557,7 @@ class SambaSession(Transfers, Auxiliary, Switches):
 
     @functools.wraps(_run)
     def run(self, *args, **kwargs):
-        if args and isinstance(args[0], torch.nn.Module):
+        if args and args[0].__class__ is not tuple and isinstance(args[0], torch.nn.Module):
             args = args[1:]
         if not self._profiler.enabled:
             try:
@@ -677,10 +608,6 @@ class SambaSession(Transfers, Auxiliary, Switches):
         """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
         return self.loaded().start(self._aliases.get(output, output))
 
-    def to_onnx(self, path, opset=0, graph_name=None):
-        """Writes the compiled model, with its weights as the device has them, as an ONNX model: its forward pass."""
-        self.loaded().to_onnx(path, opset, graph_name)
-
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
         if name in self._auxiliary:
@@ -708,6 +635,8 @@ class SambaSession(Transfers, Auxiliary, Switches):
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
             device.set(host_tensor(lazy.values_once(tensor), self._aliases.get(name, name)))
+        if name in self._traced:
+            self._owned.settle(self._traced[name])
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""

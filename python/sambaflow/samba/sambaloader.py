@@ -14,7 +14,8 @@
 import collections
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +23,9 @@ from sambaflow import errors
 from sambaflow.runtime import replicas as joined
 from sambaflow.samba import _state, resume
 from sambaflow.samba.sambatensor import SambaTensor, plain_tensor
+
+if TYPE_CHECKING:
+    from sambaflow.samba.samba_session import SambaSession
 
 _END = object()
 _PATIENCE = 0.005  # seconds; a program that does not run the device has its batches made all the same
@@ -93,7 +97,7 @@ def _let_go(lock):
         pass  # it has been told already
 
 
-class ReplicaBatches(torch.utils.data.Sampler):
+class ReplicaBatches(torch.utils.data.Sampler[list[int]]):
     """What a DataLoader takes as batch_sampler where several replicas train: all of them walk through one shuffle of `data` (a
     data set, or how many samples there are), and each takes its `batch_size` samples of every step. So a step is that of one
     process with the whole batch, and every replica makes as many. Samples that fill no step of all are left out; with `shuffle`
@@ -104,7 +108,22 @@ class ReplicaBatches(torch.utils.data.Sampler):
     [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
     """
 
-    def __init__(self, data, batch_size, shuffle=True, seed=0, rank=None, replicas=None):
+    samples: int
+    batch_size: int
+    shuffle: bool
+    rank: int
+    replicas: int
+    generator: torch.Generator
+
+    def __init__(
+        self,
+        data: Sized | int,
+        batch_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int | None = None,
+        replicas: int | None = None,
+    ) -> None:
         if (rank is None) != (replicas is None):
             raise errors.ArgumentTypeError(
                 "ReplicaBatches: rank and replicas belong together: give both, or none for those of this process"
@@ -127,10 +146,10 @@ class ReplicaBatches(torch.utils.data.Sampler):
                 f"{self.samples}: train with a smaller batch or fewer replicas"
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.samples // (self.batch_size * self.replicas)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[int]]:
         shuffled = torch.randperm(self.samples, generator=self.generator) if self.shuffle else torch.arange(self.samples)
         for step in range(len(self)):
             start = (step * self.replicas + self.rank) * self.batch_size
@@ -146,7 +165,13 @@ class SambaLoader:
     With session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid until the
     next batch is taken. `session`: which, by default samba.session."""
 
-    def __init__(self, torch_loader, names, prefetch=2, *, session=None):
+    torch_loader: Iterable[Any]
+    names: list[str]
+    prefetch: int
+
+    def __init__(
+        self, torch_loader: Iterable[Any], names: Iterable[str], prefetch: int = 2, *, session: "SambaSession | None" = None
+    ) -> None:
         self._session = session
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
@@ -157,7 +182,7 @@ class SambaLoader:
             )
         self._position, self._start, self._resumed, self._loop = 0, None, None, None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.torch_loader)
 
     # ---- where it stands ----
@@ -170,7 +195,7 @@ class SambaLoader:
         found = {id(x.generator): x.generator for x in holders if isinstance(getattr(x, "generator", None), torch.Generator)}
         return list(found.values())
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """How many items the loop has got, and the states of random generators when it began; 0 items between loops."""
         return {
             "position": self._position,
@@ -184,7 +209,7 @@ class SambaLoader:
         batches = getattr(self.torch_loader, "batch_sampler", None)
         return batches.replicas if isinstance(batches, ReplicaBatches) else 1
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on behind the item that was the last when `state` was taken: the iterable is started from the same
         states of random generators, so a DataLoader shuffles alike, and items up to there are fetched and dropped. What draws
         random numbers while it makes an item should have a generator of its own. Where another number of replicas shares the
@@ -233,7 +258,7 @@ class SambaLoader:
             [plain_tensor(x if isinstance(x, SambaTensor) else x.contiguous(), name) for x, name in zip(item, self.names)]
         )
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[SambaTensor, ...]]:
         iterator, first = self._began()
         loop = self._loop = object()  # the one that began last says where the loader stands
         ahead = _Ahead(itertools.chain(first, iterator), self._tensors, self.prefetch)

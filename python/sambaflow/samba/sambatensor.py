@@ -24,7 +24,7 @@ import torch
 from sambaflow import dlpack, errors
 from sambaflow.errors import ArgumentIndexError, UnknownNameError
 from sambaflow.runtime import DTYPE_NAMES
-from sambaflow.samba import _state, copies, host_steps, nominal
+from sambaflow.samba import _state, changed, copies, host_steps, nominal
 from sambaflow.samba.shown import shown
 from sambaflow.samba.torch_methods import TorchMethods
 
@@ -91,6 +91,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # what most tensors have stands here once, and what one has that torch made without our __new__
     _held = None
+    _is_param = False
     _complex = False
     _pair = None  # of a complex tensor while a model is traced: pairs.py
     _fixed = False  # the pair of a parameter or buffer, into which nothing is written
@@ -104,6 +105,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _mem_type = None
     _noted = None  # of what trace_multigraph gave: its note of the graph
     _session = None  # a weak reference to the session that has traced it; None: samba.session
+    _pef = None  # of an output that trace_graph gave: the PEF's path
     _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
     _kept_name = False  # the name is that of what it was cast from or is a view of: same_value.py
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
@@ -123,8 +125,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if result is NotImplemented:
             with torch._C.DisableTorchFunctionSubclass():
                 result = func(*args, **kwargs)
-        if func in _state.keeps_name:
-            _state.carry_name(result, args, kwargs)
+        if func in _state.behind:
+            _state.behind[func](result, args, kwargs)
         return result
 
     @classmethod
@@ -167,6 +169,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def torch(self):
         """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient
         where this does, and `backward` of what is computed from it adds to this tensor's gradient too."""
+        if self._is_param:
+            changed.doubt(self)  # who has the memory may write to it
         if self._held is None or not self.requires_grad or _state.here.tracer is not None:
             return self._held
         if not self.is_leaf:
@@ -211,6 +215,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def grad(self):
         """The gradient on the host, a SambaTensor; None where there is none."""
         grad = _of_torch.__get__(self)
+        if grad is None and self._is_param:
+            changed.asked_for_grad(self)
         if grad is not None and not isinstance(grad, SambaTensor):
             grad = SambaTensor(grad.detach(), name=self.sn_grad_name)
             with torch._C.DisableTorchFunctionSubclass():
@@ -284,6 +290,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         tracer = _state.here.tracer
         if tracer is not None and (self._trace == tracer.id or tracer.is_symbolic((self,), {})):
             return self.detach()
+        if self._is_param:
+            changed.doubt(self)
         return None if self._held is None else self._held.detach()
 
     @data.setter
@@ -302,6 +310,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         ):  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
             take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
+        if self._is_param:
+            changed.doubt(self)
 
     def take_values(self, values):
         """Copies a torch tensor of this shape and dtype into the memory that is there, which the model and others see; where
@@ -418,7 +428,14 @@ class SambaTensor(TorchMethods, torch.Tensor):
             raise UnknownNameError(
                 "the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)"
             )
-        return self._owner()
+        session = self._owner()
+        if self._pef is not None and session._device is not None and self._pef != session._device.pef:
+            if not session.has_traced(self):
+                raise errors.StateError(
+                    f"{self._sn_name!r} is an output of {self._pef}, and the session has traced {session._device.pef} since: "
+                    "read it before that, or take what the later trace_graph returned"
+                )
+        return session
 
     def _owner(self):
         """The session that traced it last, as long as that has a PEF; then samba.session, if that has traced it too. Another
@@ -452,6 +469,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Copies values, and the gradient if there is one, to the device."""
         session = self._on_device()
         session.device_set(self._sn_name, self._host_values())
+        session._owned.is_alike(self)
         if self.grad is not None:
             session.device_set(self.sn_grad_name, self.grad)
 
@@ -472,13 +490,20 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         self._on_device()  # the name, or an error
         name = name or self._sn_name
-        self._held = _into(self._held if inplace else None, self._as_held(session.device_get(name)))
+        values = self._as_held(session.device_get(name))
+        if self._is_param and values.dtype != self.dtype:
+            raise errors.StateError(
+                f"{name!r} has become {self.dtype} on the host since it was traced, and the device has it as {values.dtype}: "
+                f"convert the model back, model.to({values.dtype}), and fetch it then"
+            )
+        self._held = _into(self._held if inplace else None, values)
         if session.has(f"{name}.grad"):
             grad = self._as_held(session.device_get(f"{name}.grad"))
             if inplace and self.grad is not None:
                 values_of(self.grad).copy_(grad)
             else:
                 self.grad = make_wrapper(SambaTensor, grad, None, None, f"{name}.grad")
+        session._owned.is_alike(self)
         return self
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -568,6 +593,7 @@ def _checked(materializer):
 
 
 copies.allow_loading(SambaTensor, SambaParameter)
+_state.behind.update(dict.fromkeys((torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__), changed.doubt_first))
 
 
 def _named(name):

@@ -51,4 +51,4 @@ def carry(made, args, kwargs):
         made.batch_dim = dim
 
 
-_state.keeps_name, _state.carry_name = KEEPS, carry
+_state.behind.update(dict.fromkeys(KEEPS, carry))

@@ -29,8 +29,9 @@ class SNType(enum.Enum):
     BOOL = "bool"
 
     @classmethod
-    def of(cls, x):
-        """That of a tensor, of a torch dtype, or of a name. A TypeError where the device has none."""
+    def of(cls, x: "SNType | torch.dtype | torch.Tensor | str") -> "SNType":
+        """The SNType of `x`: a tensor, a torch dtype, a name such as "float32", or an SNType. An ArgumentTypeError where the
+        device has none."""
         if isinstance(x, cls):
             return x
         name = str(getattr(x, "dtype", x)).removeprefix("torch.")
@@ -41,17 +42,17 @@ class SNType(enum.Enum):
         return cls(name)
 
     @property
-    def dtype(self):
+    def dtype(self) -> torch.dtype:
         """The torch dtype."""
         return getattr(torch, self.value)
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         """Bytes of an element."""
         return self.dtype.itemsize
 
     @property
-    def is_floating_point(self):
+    def is_floating_point(self) -> bool:
         """Whether it is a floating-point type."""
         return self.dtype.is_floating_point
 

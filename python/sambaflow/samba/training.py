@@ -26,9 +26,11 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch.optim.lr_scheduler import LRScheduler
 
 from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
@@ -43,7 +45,12 @@ from sambaflow.samba.resume import random_states, set_random_states
 from sambaflow.samba.sambaloader import SambaLoader
 from sambaflow.samba.sambatensor import from_torch_tensor
 
-BEST = "best.safetensors"
+if TYPE_CHECKING:
+    from sambaflow.samba.samba_session import SambaSession
+
+_Path = str | os.PathLike[str]
+
+BEST: str = "best.safetensors"
 
 
 class Event:
@@ -51,7 +58,27 @@ class Event:
     or the mean of the epoch so far; `values` are a validation's figures by name, `improved` says whether it is the best.
     `stop = True` ends the training as early stopping does."""
 
-    def __init__(self, kind, epoch, step, loss, lr, values, improved, model):
+    kind: str
+    epoch: int
+    step: int
+    loss: float
+    lr: float
+    values: dict[str, float]
+    improved: bool
+    model: torch.nn.Module
+    stop: bool
+
+    def __init__(
+        self,
+        kind: str,
+        epoch: int,
+        step: int,
+        loss: float,
+        lr: float,
+        values: dict[str, float],
+        improved: bool,
+        model: torch.nn.Module,
+    ) -> None:
         self.kind, self.epoch, self.step, self.loss, self.lr = kind, epoch, step, loss, lr
         self.values, self.improved, self.model, self.stop = values, improved, model, False
 
@@ -61,14 +88,22 @@ class History:
     far), lr, validation (figures by name, or None), best (whether it was), seconds. `best` is the best value of what was
     monitored, at `best_step` in `best_epoch`; `stopped` whether early stopping or a callback ended the training."""
 
-    def __init__(self):
+    rows: list[dict[str, Any]]
+    best: float
+    best_step: int
+    best_epoch: int
+    steps: int
+    epochs: int
+    stopped: bool
+
+    def __init__(self) -> None:
         self.rows, self.best, self.best_step, self.best_epoch = [], math.nan, 0, 0
         self.steps, self.epochs, self.stopped = 0, 0, False
 
     def __repr__(self):
         return f"History({len(self.rows)} rows, {self.steps} steps, best {self.best:.6g} at step {self.best_step})"
 
-    def column(self, name):
+    def column(self, name: str) -> list[Any]:
         """A figure of all rows: "loss", "lr", or one of the validation's, "validation.accuracy"."""
         part, _, inner = name.partition(".")
         return [row[part][inner] if inner else row[part] for row in self.rows]
@@ -546,37 +581,37 @@ def _check(epochs, steps, validation, metrics, options, **counts):
 
 @exact
 def fit(
-    model,
-    loader,
-    optimizer,
-    loss=None,
+    model: torch.nn.Module,
+    loader: Iterable[Any],
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+    loss: Callable[..., torch.Tensor] | None = None,
     *,
-    epochs=1,
-    steps=None,
-    validation=None,
-    metrics=(),
-    validate_every=None,
-    monitor="loss",
-    patience=None,
-    min_delta=0.0,
-    scheduler=None,
-    schedule_by="epoch",
-    folder=None,
-    checkpoint_every=None,
-    keep=2,
-    resume=False,
-    restore_best=False,
-    history=None,
-    callbacks=(),
-    progress=True,
-    names=None,
-    target=None,
-    batch_sizes=None,
-    precision=None,
-    grad_accumulation_steps=None,
-    memory_budget=None,
-    session=None,
-):
+    epochs: int | None = 1,
+    steps: int | None = None,
+    validation: Iterable[Any] | None = None,
+    metrics: Sequence[str | Metric] = (),
+    validate_every: int | None = None,
+    monitor: str = "loss",
+    patience: int | None = None,
+    min_delta: float = 0.0,
+    scheduler: LRScheduler | Sequence[LRScheduler] | None = None,
+    schedule_by: Literal["epoch", "step"] = "epoch",
+    folder: _Path | None = None,
+    checkpoint_every: int | None = None,
+    keep: int = 2,
+    resume: bool = False,
+    restore_best: bool = False,
+    history: _Path | None = None,
+    callbacks: Iterable[Callable[[Event], object]] = (),
+    progress: bool = True,
+    names: Sequence[str] | None = None,
+    target: str | None = None,
+    batch_sizes: Sequence[int] | None = None,
+    precision: str | None = None,
+    grad_accumulation_steps: int | None = None,
+    memory_budget: int | None = None,
+    session: "SambaSession | None" = None,
+) -> History:
     """Trains a model by a loader of batches, and returns its History. Afterwards the model has the weights, and the session the
     traced model, to run or save.
 

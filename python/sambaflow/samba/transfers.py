@@ -22,7 +22,6 @@ class Transfers:
         `inplace` into the memory that is there."""
         for name, tensor in self._of_model("to_cpu", model):
             tensor._fetched(self, inplace, name)
-            self._owned.is_alike(tensor)
         for parameter, state, key, name in self._optimizer_state(optims):
             held = values_of(state.get(key))
             fresh = self.device_get(name)
@@ -87,6 +86,8 @@ class Transfers:
 
     def _send_optimizer_state(self, optims):
         totals = {}
+        for optimizer in optimizer_list("moving the optimizers' state", optims):
+            self._doubts.pop(optimizer, None)
         for _, state, key, name in self._optimizer_state(optims):
             if key in TOTALS and (key in state or (key == "step" and state.get("momentum_buffer") is not None)):
                 total = float(state.get(key, 1))
@@ -124,3 +125,4 @@ class Transfers:
         else:
             self.device_set(name, tensor)
             self._traced[name].take_values(values_of(tensor))
+            self._owned.settle(self._traced[name])

@@ -3,14 +3,20 @@
 experts are made of, in the library's operators."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 
 from sambaflow import errors
 from sambaflow.samba.functional.checks import samba, where, wrapped
 
+if TYPE_CHECKING:
+    from sambaflow.samba.sambatensor import SambaTensor
 
-def groupby(input, groups, num_groups, capacity=None, dim=0, fill=0):
+
+def groupby(
+    input: torch.Tensor, groups: torch.Tensor, num_groups: int, capacity: int | None = None, dim: int = 0, fill: float = 0
+) -> "tuple[SambaTensor, SambaTensor]":
     """What lies along a dim, sorted into groups: what goes to each expert of a mixture, with all shapes known before.
 
     Rows keep their order within a group. Those behind the `capacity` first of their group, and those of a group that there is not
@@ -58,7 +64,7 @@ def groupby(input, groups, num_groups, capacity=None, dim=0, fill=0):
     return made[:last].reshape(num_groups, capacity, *shape), member.sum(0)
 
 
-def triu_fill(input, value=-math.inf, diagonal=1):
+def triu_fill(input: torch.Tensor, value: float = -math.inf, diagonal: int = 1) -> "SambaTensor":
     """The upper triangle of the last two dims filled with a number; the rest as it is. With the defaults no query sees keys that
     come after it: a causal mask. Gradients go to the rest.
 
@@ -84,7 +90,9 @@ def triu_fill(input, value=-math.inf, diagonal=1):
     return x.masked_fill(above, value)
 
 
-def sn_multinomial(input, num_samples, replacement=False, *, generator=None):
+def sn_multinomial(
+    input: torch.Tensor, num_samples: int, replacement: bool = False, *, generator: torch.Generator | None = None
+) -> "SambaTensor":
     """Indices drawn by weights: torch.multinomial. While a model is traced the draws are new ones each run, by a seed among the
     hyperparameters; outside they are torch's, of its generator.
 

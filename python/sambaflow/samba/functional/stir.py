@@ -17,13 +17,17 @@ may follow. All of it is operators on whole tensors, which the compiler fuses.
 
 import inspect
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from sambaflow import errors
 from sambaflow.samba.functional.checks import samba, where, wrapped
 from sambaflow.samba.sntype import SNType
+
+if TYPE_CHECKING:
+    from sambaflow.samba.sambatensor import SambaTensor
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all")
 _local = threading.local()
@@ -32,7 +36,7 @@ _local = threading.local()
 class Space(NamedTuple):
     """What a function is applied over; one that takes an argument more than there are tensors is given it first."""
 
-    shape: tuple
+    shape: tuple[int, ...]
 
 
 def _spaces():
@@ -41,7 +45,7 @@ def _spaces():
     return _local.spaces
 
 
-def sn_imm(value, dtype=None):
+def sn_imm(value: bool | int | float, dtype: torch.dtype | SNType | str | None = None) -> "SambaTensor":
     """A number as a tensor of no dims, of a torch dtype or an SNType; None: what torch.tensor(value) has.
 
     >>> sn_imm(2, SNType.INT32)
@@ -52,7 +56,7 @@ def sn_imm(value, dtype=None):
     return samba("sn_imm", "value", torch.tensor(value, dtype=None if dtype is None else SNType.of(dtype).dtype))
 
 
-def sn_iteridx(dim, dtype=torch.int64, space=None):
+def sn_iteridx(dim: int, dtype: torch.dtype | SNType | str = torch.int64, space: Space | None = None) -> "SambaTensor":
     """The index along a dim, at every place of the iteration space: 1 in each other dim, so that it broadcasts.
 
     Args:
@@ -75,14 +79,20 @@ def sn_iteridx(dim, dtype=torch.int64, space=None):
     return samba("sn_iteridx", "dim", line.reshape([-1 if d == at else 1 for d in range(rank)]))
 
 
-def sn_select(condition, input, other):
+def sn_select(condition: torch.Tensor, input: torch.Tensor | float, other: torch.Tensor | float) -> "SambaTensor":
     """`input` where the condition is true, else `other`: torch.where. A condition of numbers is true where it is not 0; either
     value may be a number."""
     condition = samba("sn_select", "condition", condition)
     return torch.where(condition if condition.dtype is torch.bool else condition != 0, input, other)
 
 
-def sn_zipmapreduce(function, tensors, reduce=None, dims=None, keepdim=False):
+def sn_zipmapreduce(
+    function: Callable[..., Any],
+    tensors: torch.Tensor | Iterable[torch.Tensor],
+    reduce: str | None = None,
+    dims: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Any:
     """A function of elements at every place, then a reduction.
 
     Args:

@@ -8,11 +8,16 @@ lies in part i of x. One window alone is cut dim by dim, without an index for ea
 of their row."""
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from sambaflow import errors
 from sambaflow.samba.functional.checks import numbers, samba, where, wrapped
+
+if TYPE_CHECKING:
+    from sambaflow.samba.sambatensor import SambaTensor
 
 _REDUCTIONS = {"sum": torch.add, "prod": torch.mul, "amax": torch.maximum, "amin": torch.minimum}
 
@@ -126,7 +131,13 @@ def _along(rank, at, size):
     return [size if d == at else 1 for d in range(rank)]
 
 
-def sn_gather(x, start_indices, dims, lengths, batched_dims=()):
+def sn_gather(
+    x: torch.Tensor,
+    start_indices: torch.Tensor,
+    dims: int | Sequence[int],
+    lengths: int | Sequence[int],
+    batched_dims: int | Sequence[int] = (),
+) -> "SambaTensor":
     """Windows of x, each of `lengths` in `dims` and whole in other dims, from where `start_indices` says: XLA's Gather, and of
     one window its DynamicSlice.
 
@@ -161,7 +172,15 @@ def sn_gather(x, start_indices, dims, lengths, batched_dims=()):
     return taken.reshape(*its.batch, *its.lengths, *its.sizes(its.rest)).permute(*its.order())
 
 
-def sn_scatter(x, start_indices, updates, dims, lengths=None, batched_dims=(), reduce=None):
+def sn_scatter(
+    x: torch.Tensor,
+    start_indices: torch.Tensor,
+    updates: torch.Tensor,
+    dims: int | Sequence[int],
+    lengths: int | Sequence[int] | None = None,
+    batched_dims: int | Sequence[int] = (),
+    reduce: str | None = None,
+) -> "SambaTensor":
     """x with windows replaced by, or combined with, `updates`: XLA's Scatter, whose windows are those of sn_gather.
 
     A window that is not in x as a whole is left out; sn_gather moves it. What several windows write to one place is combined;

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 from collections.abc import Sequence
 
 import torch

@@ -4,7 +4,9 @@
 import torch
 import torch.nn.functional as F
 
+from sambaflow import launch
 from sambaflow._core import ffi, lib
+from sambaflow.samba import _state
 from sambaflow.samba.rules.common import optional
 from sambaflow.samba.sambatensor import values_of
 from sambaflow.samba.trace import rule
@@ -24,11 +26,33 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
     return _REDUCTIONS[reduction]
 
 
+_told = _state.until_reset(set())
+
+
+def _same_shape(t, loss, input, target):
+    """Warns, once for each sentence, where torch does: a target of another shape is broadcast, so that each prediction meets the
+    targets of other samples."""
+    if input.shape == target.shape:
+        return
+    try:
+        shape = torch.broadcast_shapes(input.shape, target.shape)
+    except RuntimeError:
+        return  # which the library refuses
+    said = (
+        f"{loss}: the input is {tuple(input.shape)} and the target {tuple(target.shape)}, so that {tuple(shape)} pairs "
+        f"are compared: give the target the input's shape, as target.view_as(input), or expand it if this is meant{t.where()}"
+    )
+    if said not in _told:
+        _told.add(said)
+        launch.warn(said, UserWarning, stacklevel=2)
+
+
 # ---- distances ----
 
 
 @rule(F.mse_loss)
 def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    _same_shape(t, "mse_loss", input, target)
     return t.wrap(
         lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
     )
@@ -36,6 +60,7 @@ def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean",
 
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    _same_shape(t, "l1_loss", input, target)
     return t.wrap(
         lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
     )
@@ -43,11 +68,13 @@ def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", 
 
 @rule(F.smooth_l1_loss)
 def smooth_l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    _same_shape(t, "smooth_l1_loss", input, target)
     return t.wrap(lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.huber_loss)
 def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
+    _same_shape(t, "huber_loss", input, target)
     return t.wrap(lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(reduction=reduction)))
 
 

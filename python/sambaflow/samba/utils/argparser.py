@@ -19,8 +19,11 @@ the name of a built-in one replaces it. What is parsed the session obeys (`sessi
 
 import argparse
 import difflib
+import os
 import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sambaflow import errors, launch
 from sambaflow.errors import NoEffectWarning
@@ -28,7 +31,12 @@ from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES
 from sambaflow.samba.keywords import exact
 
-COMMANDS = ("compile", "run", "test", "measure-performance", "measure-sections")
+if TYPE_CHECKING:
+    from sambaflow.samba.samba_session import SambaSession
+
+_Add = Callable[[argparse.ArgumentParser], Any] | None
+
+COMMANDS: tuple[str, ...] = ("compile", "run", "test", "measure-performance", "measure-sections")
 
 
 def _words(argv):
@@ -146,17 +154,17 @@ def _check_command(parser, words):
 
 @exact
 def parse_app_args(
-    argv=None,
-    dev_mode=False,
-    common_parser_fn=None,
-    compile_parser_fn=None,
-    test_parser_fn=None,
-    run_parser_fn=None,
-    measure_performance_parser_fn=None,
-    measure_sections_parser_fn=None,
+    argv: Iterable[str] | None = None,
+    dev_mode: bool = False,
+    common_parser_fn: _Add = None,
+    compile_parser_fn: _Add = None,
+    test_parser_fn: _Add = None,
+    run_parser_fn: _Add = None,
+    measure_performance_parser_fn: _Add = None,
+    measure_sections_parser_fn: _Add = None,
     *,
-    session=None,
-):
+    session: "SambaSession | None" = None,
+) -> argparse.Namespace:
     """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option;
     the session, by default samba.session, obeys it until it is reset, see session.compile. With `dev_mode` the measuring commands
     have the options of `run_parser_fn` too.
@@ -219,7 +227,7 @@ def _check(parser, args, given, replaced):
         parser.error("--pef says which file to write: leave out --pef-name and --output-folder, or --pef")
 
 
-def parse_yaml_to_args(path, argv=None, **parser_fns):
+def parse_yaml_to_args(path: str | os.PathLike[str], argv: Sequence[str] | None = None, **parser_fns: Any) -> argparse.Namespace:
     """The same with a YAML file of `name: value` lines, `command` among them: true is an option alone, false and null are no
     option, a list is several values. What `argv` has wins, a command at its beginning too."""
     import yaml

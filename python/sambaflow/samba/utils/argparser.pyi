@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 import argparse
 import os
 from collections.abc import Callable, Iterable, Sequence

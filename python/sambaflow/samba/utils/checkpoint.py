@@ -35,11 +35,13 @@ SAFE, TORCHS = "model.safetensors.index.json", "pytorch_model.bin.index.json"
 class LoadedKeys(NamedTuple):
     """Names that did not find each other."""
 
-    missing_keys: list  # of the model, without a tensor in the files
-    unexpected_keys: list  # of the files, without a tensor in the model
+    missing_keys: list[str]  # of the model, without a tensor in the files
+    unexpected_keys: list[str]  # of the files, without a tensor in the model
 
 
-def load_sharded_checkpoint(model, folder, strict=True, prefer_safe=True):
+def load_sharded_checkpoint(
+    model: torch.nn.Module, folder: str | os.PathLike[str], strict: bool = True, prefer_safe: bool = True
+) -> LoadedKeys:
     """Loads a checkpoint of several files into a model on the host; `session.to_rdu(model)`, or trace_graph, which comes after
     it in most programs, sends the values to the device. A tensor that the model has under several names counts as loaded by one.
 

@@ -14,6 +14,8 @@
 >>> samba.session.reset()
 """
 
+import os
+
 import torch
 
 from sambaflow import errors, launch
@@ -25,6 +27,8 @@ from sambaflow.samba.progress import Progress
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.utils import utils
+
+_Path = str | os.PathLike[str]
 
 
 def _driver(

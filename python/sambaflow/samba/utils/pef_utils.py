@@ -12,10 +12,14 @@ pef_metadata of session.compile. A PEF without it runs all the same.
 ([4, 3], ['bias', 'output_0', 'weight', 'x'])
 """
 
+import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any, overload
+
+import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
@@ -26,14 +30,24 @@ _NOTES = ("app_dir", "config_dict", "pef_metadata")
 _MEMORY = ("parameters", "state", "gradients", "inputs_outputs", "activations", "constants", "scratch", "total")
 
 
-class PefMeta(Mapping):
+class PefMeta(Mapping[str, Any]):
     """Sections with their work, device memory, tensors and hyperparameters of a PEF, and its program's notes: as attributes, or
-    as a mapping of their names. A notebook shows it as tables.
+    as a mapping of their names. A notebook shows it as tables. `path` is the PEF's.
 
     `sections`: a dict each with id, type, stage_count, flops, bytes, fast_memory (bytes its stages touch) and name (modules).
     `memory`: bytes by use, with this machine's scratch. `tensors`: kind, dtype and shape by name."""
 
-    def __init__(self, path):
+    path: str
+    section_types: list[str]
+    sections: list[dict[str, Any]]
+    memory: dict[str, int]
+    tensors: dict[str, dict[str, Any]]
+    hyperparameters: dict[str, float]
+    app_dir: str | None
+    config_dict: dict[str, Any] | None
+    pef_metadata: Any
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         session = Session(path)
         self.path = str(path)
         self.section_types = session.section_types
@@ -73,21 +87,21 @@ class PefMeta(Mapping):
         session.context.check(lib.samba_session_memory(session.c, memory))
         return {part: getattr(memory, part) for part in _MEMORY}
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         if key not in self.__dict__:
             raise KeyError(key)
         return self.__dict__[key]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.__dict__)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.__dict__)
 
     def __repr__(self):
         return f"PefMeta({self.path!r}: {', '.join(self.section_types)}; {pef_html.bytes_text(self.memory['total'])})"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """Tables for a notebook: sections, memory, tensors, hyperparameters."""
         return pef_html.tables(self)
 
@@ -98,20 +112,20 @@ class PefInfoStruct:
     optimizer keeps): {name: (dtype, shape)}. `memory`: bytes by use. get_pefmeta has sections and the program's notes besides."""
 
     path: str
-    graph_names: tuple  # of several graphs; of one, its name
-    section_types: tuple
+    graph_names: tuple[str, ...]  # of several graphs; of one, its name
+    section_types: tuple[str, ...]
     mapping: str
     inference: bool  # no graph has a backward pass
-    inputs: dict
-    outputs: dict
-    parameters: dict
-    buffers: dict
-    hyperparameters: dict  # name -> value
-    memory: dict
+    inputs: dict[str, tuple[str, tuple[int, ...]]]
+    outputs: dict[str, tuple[str, tuple[int, ...]]]
+    parameters: dict[str, tuple[str, tuple[int, ...]]]
+    buffers: dict[str, tuple[str, tuple[int, ...]]]
+    hyperparameters: dict[str, float]  # name -> value
+    memory: dict[str, int]
 
 
-def get_pef_info(path):
-    """A PefInfoStruct of a file.
+def get_pef_info(path: str | os.PathLike[str]) -> PefInfoStruct:
+    """A PefInfoStruct of the file at `path`.
 
     >>> import tempfile
     >>> import torch
@@ -140,9 +154,24 @@ def get_pef_info(path):
     )
 
 
+@overload
+def get_pefmeta(source: str | os.PathLike[str]) -> PefMeta: ...
+
+
+@overload
+def get_pefmeta(source: argparse.Namespace | Mapping[str, Any], model: torch.nn.Module | None = None) -> dict[str, Any]: ...
+
+
 def get_pefmeta(source, model=None):
-    """A PefMeta of a file; or of a program's arguments, parsed or as a dict,
-    and its model what it may give compile as `pef_metadata`, a dict."""
+    """What a PEF says of itself, or what a program may note in one.
+
+    Args:
+        source: the path of a PEF; or a program's arguments, parsed or as a dict.
+        model: that of the program, with arguments alone.
+
+    Returns:
+        A PefMeta of the file; of arguments a dict, which compile takes as `pef_metadata`.
+    """
     if isinstance(source, (str, os.PathLike)):
         return PefMeta(source)
     parameters = {} if model is None else {name: list(x.shape) for name, x in model.named_parameters()}
@@ -150,14 +179,17 @@ def get_pefmeta(source, model=None):
     return {"model": None if model is None else type(model).__name__, "parameters": parameters, "arguments": dict(arguments)}
 
 
-def get_pefmeta_dict(source, model=None):
-    """The same as a dict, which json takes."""
+def get_pefmeta_dict(
+    source: str | os.PathLike[str] | argparse.Namespace | Mapping[str, Any], model: torch.nn.Module | None = None
+) -> dict[str, Any]:
+    """get_pefmeta of `source` and `model` as a dict, which json takes."""
     found = get_pefmeta(source, model)
     return found if isinstance(found, dict) else dict(found)
 
 
-def write_notes(path, *notes):
-    """Writes app_dir, config_dict and pef_metadata beside a PEF, as far as they are given; removes those of an older PEF."""
+def write_notes(path: str, *notes: Any) -> None:
+    """Writes `notes`, app_dir, config_dict and pef_metadata, beside the PEF at `path`, as far as they are given; removes
+    those of an older PEF."""
     notes = {name: note for name, note in zip(_NOTES, notes) if note is not None}
     if notes:
         written = json.dumps(notes, indent=1, default=lambda x: dict(vars(x)) if hasattr(x, "__dict__") else str(x))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# made by tools/stubs.py
 import argparse
 import dataclasses
 import os
@@ -17,6 +18,7 @@ class PefMeta(Mapping[str, Any]):
     app_dir: str | None
     config_dict: dict[str, Any] | None
     pef_metadata: Any
+
     def __init__(self, path: str | os.PathLike[str]) -> None: ...
     def __getitem__(self, key: str) -> Any: ...
     def __iter__(self) -> Iterator[str]: ...

@@ -33,6 +33,8 @@ section  type        median      best   share
 
 import os
 import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -47,6 +49,10 @@ from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor
 from sambaflow.samba.window import samples_in, samples_of
 from sambaflow.words import encoded, text
 
+if TYPE_CHECKING:
+    from sambaflow.samba.graph import SambaGraph
+    from sambaflow.samba.samba_session import SambaSession
+
 
 def _of(session):
     """The session that a function was given; None is samba.session."""
@@ -54,19 +60,19 @@ def _of(session):
 
 
 def trace_graph(
-    model,
-    inputs,
-    optim=None,
-    init_output_grads=True,
-    loss_indices=None,
-    pef="",
-    mapping=UNSAID_SECTION,
-    data_parallel_mode=UNSAID_NORMAL,
-    transfer_device=True,
-    distlearn_config=None,
+    model: torch.nn.Module,
+    inputs: Any,
+    optim: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
+    init_output_grads: bool = True,
+    loss_indices: Sequence[int | Sequence[int]] | None = None,
+    pef: str | os.PathLike[str] = "",
+    mapping: str = UNSAID_SECTION,
+    data_parallel_mode: str = UNSAID_NORMAL,
+    transfer_device: bool = True,
+    distlearn_config: str | os.PathLike[str] | None = None,
     *,
-    session=None,
-):
+    session: "SambaSession | None" = None,
+) -> list[SambaTensor]:
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the
     device, and sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those
     of `optim`. With `mapping` 'spatial' the PEF must be one that was compiled so. `data_parallel_mode` is that of runs with
@@ -79,7 +85,16 @@ def trace_graph(
     )
 
 
-def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None, *, session=None):
+def trace_multigraph(
+    graph: "SambaGraph | torch.nn.Module",
+    inputs: Any,
+    optimizers: Sequence[torch.optim.Optimizer] | None = None,
+    init_output_grads: bool | None = None,
+    mapping: str = "",
+    trace_prefix: str | None = None,
+    *,
+    session: "SambaSession | None" = None,
+) -> tuple[SambaTensor, ...]:
     """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the
     module that it was made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and
     optimizer state to the device; where that was called before, this does. `init_output_grads` sets the gradients of outputs to
@@ -90,8 +105,13 @@ def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, map
 
 
 def init_output_grads(
-    output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False, *, session=None
-):
+    output_tensors: Iterable[SambaTensor | str],
+    unspecified_tensor_grad: Iterable[str] = (),
+    customized_tensors_dict: Mapping[str, torch.Tensor] | None = None,
+    is_variable_batch_size: bool = False,
+    *,
+    session: "SambaSession | None" = None,
+) -> None:
     """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that
     have a gradient there) become what they begin with: zeros for an output from which another one is computed, else ones; losses
     begin with ones. Those of the names in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by
@@ -100,7 +120,7 @@ def init_output_grads(
     output_grads.start(_of(session), output_tensors, unspecified_tensor_grad, customized_tensors_dict, is_variable_batch_size)
 
 
-def set_seed(seed, *, session=None):
+def set_seed(seed: int, *, session: "SambaSession | None" = None) -> None:
     """Seeds Python's, NumPy's and torch's random numbers and those of `session`, by default samba.session."""
     random.seed(seed)
     torch.manual_seed(seed)
@@ -113,27 +133,27 @@ def set_seed(seed, *, session=None):
     _of(session).seed = seed
 
 
-def get_file_dir(path):
+def get_file_dir(path: str | os.PathLike[str]) -> str:
     """The folder of a file, absolute."""
     return os.path.dirname(os.path.abspath(path))
 
 
-def get_rank():
+def get_rank() -> int:
     """This process among the replicas, which MPI has started: 0 where it is the only one."""
     return replicas().rank
 
 
-def get_world_size():
+def get_world_size() -> int:
     """How many replicas there are."""
     return replicas().size
 
 
-def get_local_rank():
+def get_local_rank() -> int:
     """This process among the replicas of this machine."""
     return replicas().local_rank
 
 
-def is_main_process():
+def is_main_process() -> bool:
     """Whether this process reports for all."""
     return get_rank() == 0
 
@@ -163,8 +183,16 @@ def _measure(call, session, model, inputs, batch_size, inference, run_graph_only
 
 @exact
 def measure_performance(
-    model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, *, session=None
-):
+    model: torch.nn.Module | None,
+    inputs: Any,
+    batch_size: int | None = None,
+    inference: bool = False,
+    run_graph_only: bool = False,
+    n_iterations: int = 100,
+    graph_name: str | None = None,
+    *,
+    session: "SambaSession | None" = None,
+) -> dict[str, float]:
     """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict.
     Training goes on meanwhile, as a run has it: a model that stands in eval() keeps its statistics. `model` is the one that was
     traced, or None: of several graphs it says which, or `graph_name` does, whose inputs these are. Throughput counts
@@ -184,8 +212,16 @@ def measure_performance(
 
 @exact
 def measure_sections(
-    model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, *, session=None
-):
+    model: torch.nn.Module | None,
+    inputs: Any,
+    batch_size: int | None = None,
+    num_sections: int | None = None,
+    n_iterations: int = 100,
+    inference: bool = False,
+    graph_name: str | None = None,
+    *,
+    session: "SambaSession | None" = None,
+) -> list[dict[str, Any]]:
     """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `model`,
     `batch_size`, `graph_name` and `session` as of measure_performance. `num_sections`: how many are printed."""
     device, options, bar, _kept, graph_name = _measure(

@@ -5,6 +5,9 @@
 torch.Size([784])
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's training pixels, as torchvision's examples have them
@@ -22,6 +25,7 @@ class _Flatten:
         return ((image.float() - MEAN) / DEVIATION).reshape(-1)
 
 
-def dataset_transform(args=None):
-    """What a torchvision data set takes as `transform`: flattens and normalises."""
+def dataset_transform(args: Any = None) -> Callable[[Any], torch.Tensor]:
+    """What a torchvision data set takes as `transform`: a function of an image (28, 28), as PIL, NumPy or torch have it, that
+    gives a float32 tensor (784), normalised. `args`, a program's arguments, change nothing."""
     return _Flatten()
