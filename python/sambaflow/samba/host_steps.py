@@ -6,7 +6,7 @@ model that was traced may still train on the host: gradients of the host's are s
 The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer. What a scheduler does to
 the learning rate is seen by a run that is given it as a hyperparameter; a loop that never gives it is told so, once.
 
-`model.state_dict()` has the host's values. Where the device has trained and nobody has fetched, they are those from before.
+`model.state_dict()` and `model(x)` have the host's values. Where the device has trained and nobody has fetched, they are those from before.
 
 >>> import tempfile
 >>> import torch
@@ -85,9 +85,40 @@ class Stale:
             )
 
 
+class StaleForward:
+    """A hook before forward, on the host, of a model that a session's device trains: says once that it computes with weights from
+    before. A copy of the model has none."""
+
+    def __init__(self, session=None):
+        self._session = session and weakref.ref(session)
+
+    def __reduce__(self):
+        return StaleForward, ()
+
+    def __call__(self, model, args):
+        session, name = self._session and self._session(), None
+        if session is None or not session.is_loaded or _state.here.tracer is not None or "forward" in session._owned.told:
+            return
+        parameters = [p for p in model.parameters() if p.requires_grad and session._owned.has(p)]
+        smallest = sorted(parameters, key=lambda p: p.numel())[:1]  # which stands for all: each call looks
+        with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
+            name = session._owned.left(session, smallest)
+        if name:
+            session._owned.told.add("forward")
+            launch.warn(
+                f"{type(model).__name__} is called on the host, where {name!r} has values from before the device trained it: "
+                "call samba.session.to_cpu(model) first, or run it on the device, "
+                "samba.session.run(inputs, outputs, section_types=['FWD'])",
+                UserWarning,
+            )
+
+
 def watch(session, optimizers, model=None):
     """Has optimizers, and the model, that a session was traced with say so."""
     if optimizers and model is not None:
+        for key in [key for key, hook in model._forward_pre_hooks.items() if isinstance(hook, StaleForward)]:
+            del model._forward_pre_hooks[key]
+        model.register_forward_pre_hook(StaleForward(session))
         for key in [key for key, hook in model._state_dict_pre_hooks.items() if isinstance(hook, Stale)]:
             del model._state_dict_pre_hooks[key]
         model.register_state_dict_pre_hook(Stale(session))
