@@ -6,7 +6,7 @@
  *
  * Beware of shapes that broadcast by mistake: guesses (N, 1) of a linear layer and targets (N) are N * N differences, each
  * guess compared with each target, and the model learns the mean. Targets of (N, 1), or samba_squeeze of the guesses, are what
- * is meant. PyTorch only warns of it, and so nothing here refuses it. */
+ * is meant. As PyTorch does, such a loss warns and is built: samba_context_warning. */
 #ifndef SAMBAFLOW_LOSS_H
 #define SAMBAFLOW_LOSS_H
 

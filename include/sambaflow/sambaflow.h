@@ -30,5 +30,6 @@
 #include <sambaflow/text.h>
 #include <sambaflow/train.h>
 #include <sambaflow/transformer.h>
+#include <sambaflow/warning.h>
 
 #endif

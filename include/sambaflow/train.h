@@ -68,6 +68,8 @@ typedef struct samba_evaluate_options {
     samba_metric *const
         *metrics;           /* reset first; their outputs and fields are read. PERPLEXITY goes by the loss where it has one */
     const char *graph_name; /* as samba_run_options; NULL: the only one */
+    /* All replicas (parallel.h) call it together: each takes a part of the batches, and all get what comes of all. */
+    bool data_parallel;
 } samba_evaluate_options;
 SAMBA_API samba_evaluate_options samba_evaluate_defaults(void);
 /* Runs FWD in eval mode over an epoch of the loader: weights, statistics and dropout's seeds stay. A last batch that is smaller
@@ -113,7 +115,7 @@ typedef struct samba_train_options {
      * gradients over N runs, N batches, and an epoch that does not end with a step wants drop_last. */
     int64_t batch_size;
     int64_t epochs; /* 0: until `steps` */
-    int64_t steps;  /* 0: all of the epochs; else the training ends behind so many */
+    int64_t steps;  /* 0: all of the epochs; else the training ends behind so many, which are no more than theirs */
     bool in_order;  /* samples come as the source has them; else shuffled anew each epoch */
     uint64_t seed;  /* of that order */
     /* The last samples of an epoch that fill no batch: refused, unless the PEF has a graph of that size, or `pads` say what
@@ -143,6 +145,12 @@ typedef struct samba_train_options {
     FILE *progress;      /* NULL: nothing is shown */
     samba_train_event_fn *on_event; /* may be NULL */
     void *user;
+    /* This process is one of several replicas (parallel.h), which all call samba_train with the same options, over a PEF that was
+     * compiled with data_parallel. The samples of a step are dealt to them, batch_size is one replica's, and the last samples of an
+     * epoch that do not fill a step of all want drop_last. Tests are dealt too. Losses, figures and events' samples are those of
+     * all, so all stop at one step; a callback's `stop` stops all. The first saves, shows progress and writes the history. A
+     * training is resumed by as many replicas. Sources must be read by number. */
+    bool data_parallel;
 } samba_train_options;
 SAMBA_API samba_train_options samba_train_defaults(void); /* 1 epoch, prefetch 2, keep 2, lr NaN */
 

@@ -305,6 +305,7 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
 bool samba_app_speaks(void);
 /* "lenet: warning: ..." on stderr for each warning the session has, appended to `list` too unless that is NULL; a
  * progress bar (or NULL) is cleared first */
+void samba_app_build_warnings(const samba_app_run *run); /* the context's, of a model that was traced */
 void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress);
 
 /* app/batches.c: batches out of prepared samples */

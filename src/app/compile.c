@@ -222,6 +222,7 @@ static samba_status compile(const samba_app_run *run, char path[PATH])
         status = a->pef ? compile_to_file(run, &compilation.options, path, PATH, &plan)
                         : compile_in(run, &compilation.options, path, PATH, &plan);
     double ms = 1e3 * (samba_seconds() - start);
+    samba_app_build_warnings(run);
     samba_app_compilation_free(&compilation);
     if (status == SAMBA_OK && app->compiled)
         status = app->compiled(run->context, app->compiled_user, path, a->json ? NULL : stdout);

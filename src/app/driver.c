@@ -4,8 +4,26 @@
  * an exit status. */
 #include "app/app.h"
 #include <sambaflow/parallel.h>
+#include <sambaflow/warning.h>
 
 #include <string.h>
+
+static void warn(const char *program, const char *warning, json_t *list)
+{
+    char shown[1024];
+    samba_show(warning, false, shown, sizeof shown);
+    fprintf(stderr, "%s: warning: %s\n", program, shown);
+    if (list)
+        json_array_append_new(list, json_string(warning));
+}
+
+void samba_app_build_warnings(const samba_app_run *run)
+{
+    const char *warning;
+    while ((warning = samba_context_warning(run->context))[0])
+        if (samba_app_speaks())
+            warn(run->arguments->app->name, warning, NULL);
+}
 
 void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress)
 {
@@ -13,11 +31,7 @@ void samba_app_warnings(const char *program, samba_session *session, json_t *lis
     while ((warning = samba_session_warning(session))[0]) {
         if (progress)
             samba_progress_end(progress);
-        char shown[1024];
-        samba_show(warning, false, shown, sizeof shown);
-        fprintf(stderr, "%s: warning: %s\n", program, shown);
-        if (list)
-            json_array_append_new(list, json_string(warning));
+        warn(program, warning, list);
     }
 }
 

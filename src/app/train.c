@@ -8,6 +8,8 @@
  * left out else (steps.c). The rest of the test samples is left out where a loss is wanted of data that does not say what counts.
  * Everything is allocated before the first step. */
 #include "app/trainer.h"
+#include "base/busy.h"
+#include "train/train.h"
 #include <sambaflow/profile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/schedule.h>
@@ -385,22 +387,6 @@ static samba_status follow_step(samba_trainer *t, double loss, bool epoch_ends, 
     return checkpoint_if_due(t, epoch_ends);
 }
 
-/* Over the replicas. */
-static samba_status average(const samba_trainer *t, double *number)
-{
-    if (t->replicas.size == 1)
-        return SAMBA_OK;
-    double *all = samba_alloc(t->context, sizeof *all * (size_t)t->replicas.size), sum = 0;
-    if (!all)
-        return SAMBA_ERROR_MEMORY;
-    samba_status status = samba_replicas_gather(t->context, number, sizeof *number, all);
-    for (int i = 0; i < t->replicas.size && status == SAMBA_OK; i++)
-        sum += all[i];
-    samba_free(t->context, all, sizeof *all * (size_t)t->replicas.size);
-    *number = sum / t->replicas.size;
-    return status;
-}
-
 /* The epoch's steps from `first` on. */
 static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs, int64_t first, int64_t steps)
 {
@@ -439,7 +425,8 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
     t->train_seconds += seconds;
     t->trained += samples;
     double loss = t->at.epoch_loss / counted;
-    SAMBA_TRY(average(t, &loss));
+    SAMBA_TRY(samba_train_sum(t->context, &t->replicas, 1, &loss));
+    loss /= t->replicas.size;
     samba_train_report_epoch(t, epoch, epochs, loss, seconds, samples);
     return SAMBA_OK;
 }
@@ -447,10 +434,14 @@ static samba_status train_epoch(samba_trainer *t, int64_t epoch, int64_t epochs,
 static samba_status train(samba_trainer *t)
 {
     int64_t per_epoch = t->epoch_steps, epochs = (t->steps + per_epoch - 1) / per_epoch;
+    const samba_busy_mark begin = samba_busy_begin();
     for (int64_t epoch = t->at.steps_done / per_epoch + 1; epoch <= epochs && t->at.steps_done < t->steps; epoch++) {
         int64_t before = (epoch - 1) * per_epoch, left = t->steps - before;
         SAMBA_TRY(train_epoch(t, epoch, epochs, t->at.steps_done - before, left < per_epoch ? left : per_epoch));
     }
+    char notice[160];
+    if (samba_busy_notice(&begin, samba_session_threads(t->session), notice)[0])
+        fprintf(t->progress_file, "%s\n", notice);
     return SAMBA_OK;
 }
 

@@ -3,18 +3,23 @@
  * The context: one allocator hook and one message. All memory of the library passes through here, always with its size, so a test
  * can refuse any single allocation and count the blocks that are still alive.
  *
+ * Warnings of what is built wait in the context too, a few of them, until the program takes them.
+ *
  * The message lives inside the context, so reporting that there is no memory needs none. A message is first built in a buffer of
  * its own: its arguments may be the previous message.
  *
  * One message cannot lie in the context: that for a thread which called a session while another thread used it. It is
  * thread-local, the one variable of the library that belongs to no object. */
 #include "base/null.h"
+#include "base/warn.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define MESSAGE_SIZE 1024
+#define WARNING_SIZE 768
+#define WARNINGS 8
 #define LARGE ((size_t)8 << 20) /* bytes of a block that large pages are asked for */
 
 struct samba_context {
@@ -22,6 +27,9 @@ struct samba_context {
     char message[MESSAGE_SIZE];
     int64_t refused; /* requests for memory */
     int64_t failed;  /* messages that were left */
+    int warning_count;
+    char warnings[WARNINGS][WARNING_SIZE]; /* those that wait, the oldest first */
+    char told[WARNING_SIZE];
 };
 
 /* The message of samba_fail_aside to this thread, and its context; NULL: no message that still counts. */
@@ -80,6 +88,7 @@ samba_status samba_context_new(const samba_allocator *allocator, samba_context *
     (*context)->message[0] = '\0';
     (*context)->refused = 0;
     (*context)->failed = 0;
+    (*context)->warning_count = 0;
     return SAMBA_OK;
 }
 
@@ -96,6 +105,26 @@ const char *samba_error_message(const samba_context *context)
     if (!context)
         return "";
     return aside.context == context ? aside.message : context->message;
+}
+
+void samba_warn(samba_context *context, const char *text)
+{
+    char shown[WARNING_SIZE];
+    samba_show(text, false, shown, sizeof shown);
+    for (int i = 0; i < context->warning_count; i++)
+        if (strcmp(context->warnings[i], shown) == 0)
+            return;
+    if (context->warning_count < WARNINGS)
+        memcpy(context->warnings[context->warning_count++], shown, sizeof shown);
+}
+
+const char *samba_context_warning(samba_context *context)
+{
+    if (!context || context->warning_count == 0)
+        return "";
+    memcpy(context->told, context->warnings[0], WARNING_SIZE);
+    memmove(&context->warnings[0], &context->warnings[1], WARNING_SIZE * (size_t)--context->warning_count);
+    return context->told;
 }
 
 const char *samba_status_name(samba_status status)

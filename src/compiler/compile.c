@@ -188,7 +188,8 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     SAMBA_TRY(samba_plan_check(c->context, &c->plan));
     const char *folder = o->output_folder ? o->output_folder : "out", *name = o->pef_name ? o->pef_name : c->name;
     if (!plain_name(name))
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'; output_folder says where it goes",
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                          "compile: '%s' cannot name a PEF: expected a file name without '/'; output_folder says where it goes",
                           name);
     char *directory, *pef, *log_path;
     samba_text text, log;

@@ -8,10 +8,10 @@
 #include "data/source.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 samba_file_options samba_file_defaults(void) { return (samba_file_options){.struct_size = sizeof(samba_file_options)}; }
 
@@ -164,7 +164,7 @@ static samba_status check_column(samba_context *context, const samba_column *col
     return SAMBA_OK;
 }
 
-static samba_status check_options(samba_context *context, const char *path, bool text, const samba_file_options *o)
+samba_status samba_columns_check(samba_context *context, const char *path, bool text, const samba_file_options *o)
 {
     if (o->column_count < 0 || o->column_count > SAMBA_MAX_FIELDS || (o->column_count > 0 && !o->columns))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%d columns: expected up to %d", o->column_count, SAMBA_MAX_FIELDS);
@@ -180,6 +180,30 @@ static samba_status check_options(samba_context *context, const char *path, bool
         if (o->columns[i].class_count > 0)
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: field '%s' has classes, and tensors have no words", path,
                               o->columns[i].field.name);
+    return SAMBA_OK;
+}
+
+samba_status samba_columns_keep(samba_arena *arena, samba_file_options *o)
+{
+    samba_column *columns;
+    SAMBA_TRY(SAMBA_ROOM(arena, columns, o->column_count + 1));
+    for (int i = 0; i < o->column_count; i++) {
+        const samba_column *its = &o->columns[i];
+        char *name, *from = NULL, *word;
+        const char **classes = NULL;
+        columns[i] = *its;
+        SAMBA_TRY(samba_arena_copy(arena, its->field.name, &name));
+        if (its->from)
+            SAMBA_TRY(samba_arena_copy(arena, its->from, &from));
+        if (its->class_count > 0)
+            SAMBA_TRY(SAMBA_ROOM(arena, classes, its->class_count));
+        for (int k = 0; k < its->class_count; k++) {
+            SAMBA_TRY(samba_arena_copy(arena, its->classes[k], &word));
+            classes[k] = word;
+        }
+        columns[i].field.name = name, columns[i].from = from, columns[i].classes = classes;
+    }
+    o->columns = columns;
     return SAMBA_OK;
 }
 
@@ -206,8 +230,8 @@ static samba_status find(samba_context *context, const char *path, const samba_t
 }
 
 /* The tensor as the field: reshaped, cast, scaled. A value that the dtype cannot hold is refused by its sample. */
-static samba_status convert(samba_context *context, const char *path, const samba_column *column, samba_tensor *from,
-                            samba_tensor **made)
+samba_status samba_columns_convert(samba_context *context, const char *path, const samba_column *column, samba_tensor *from,
+                                   const int64_t *numbers, samba_tensor **made)
 {
     const samba_field *field = &column->field;
     const int64_t each = samba_field_numel(field), count = samba_tensor_rank(from) > 0 ? samba_tensor_shape(from)[0] : -1;
@@ -227,7 +251,7 @@ static samba_status convert(samba_context *context, const char *path, const samb
     samba_cell cell = {context, &none, column, path, name_in_file(column), 0};
     for (int64_t i = 0; i < count * each && status == SAMBA_OK; i++) {
         const char *element = (const char *)elements + size * (size_t)i;
-        cell.line = i / each; /* the sample */
+        cell.line = numbers ? numbers[i / each] : i / each; /* the sample */
         status = samba_dtype_is_floating_point(dtype)
                      ? samba_cell_real(&cell, samba_load_double(dtype, element), to + to_size * (size_t)i)
                      : samba_cell_integer(&cell, samba_load_int64(dtype, element), to + to_size * (size_t)i);
@@ -250,7 +274,7 @@ static samba_status read_tensors(samba_context *context, const char *path, const
             break;
         status = find(context, path, &all, name_in_file(&o->columns[i]), &from);
         if (status == SAMBA_OK)
-            status = convert(context, path, &o->columns[i], from, &list->tensors[i]);
+            status = samba_columns_convert(context, path, &o->columns[i], from, NULL, &list->tensors[i]);
         samba_tensor_list_free(context, &all);
     }
     if (status != SAMBA_OK)
@@ -260,33 +284,51 @@ static samba_status read_tensors(samba_context *context, const char *path, const
 
 /* ---- files of texts ---- */
 
+samba_status samba_plain_begin(samba_context *context, const char *path, samba_plain *plain)
+{
+    plain->its = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!plain->its)
+        return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for reading numbers of %s", path);
+    plain->before = uselocale(plain->its);
+    return SAMBA_OK;
+}
+
+void samba_plain_end(samba_plain *plain)
+{
+    uselocale(plain->before);
+    freelocale(plain->its);
+}
+
+static samba_status parse_text(samba_context *context, const char *path, bool jsonl, char *text, size_t size,
+                               const samba_file_options *o, samba_tensor_list *list)
+{
+    const char *nul = memchr(text, '\0', size);
+    const size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    samba_text_part part = {.line = 1, .last = true};
+    samba_plain plain = {0};
+    if (nul)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: byte %lld is 0: this is no text", path, (long long)(nul - text));
+    SAMBA_TRY(samba_plain_begin(context, path, &plain));
+    samba_status status =
+        (jsonl ? samba_jsonl_columns : samba_csv_columns)(context, path, text + bom, size - bom, o, &part, list);
+    samba_plain_end(&plain);
+    return status;
+}
+
 static samba_status read_text(samba_context *context, const char *path, bool jsonl, const samba_file_options *o,
                               samba_tensor_list *list)
 {
     void *data;
     size_t size;
     SAMBA_TRY(samba_file_read(context, path, &data, &size));
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), before = plain ? uselocale(plain) : plain;
     char *text = samba_alloc(context, size + 1);
     samba_status status = text ? samba_tensor_list_new(context, o->column_count, list) : SAMBA_ERROR_MEMORY;
-    if (!plain)
-        status = samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for reading numbers of %s", path);
     if (status == SAMBA_OK) {
         memcpy(text, data, size);
         text[size] = '\0';
-        const char *nul = memchr(text, '\0', size);
-        const size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-        if (nul)
-            status =
-                samba_fail(context, SAMBA_ERROR_FORMAT, "%s: byte %lld is 0: this is no text", path, (long long)(nul - text));
-        else
-            status = (jsonl ? samba_jsonl_columns : samba_csv_columns)(context, path, text + bom, size - bom, o, list);
+        status = parse_text(context, path, jsonl, text, size, o, list);
         if (status != SAMBA_OK)
             samba_tensor_list_free(context, list);
-    }
-    if (plain) {
-        uselocale(before);
-        freelocale(plain);
     }
     samba_free(context, text, size + 1);
     samba_free(context, data, size);
@@ -299,29 +341,68 @@ static bool is_text(const char *path, bool *jsonl)
     return *jsonl || samba_ends_with(path, ".csv") || samba_ends_with(path, ".tsv");
 }
 
+static bool is_hdf5(const char *path) { return samba_ends_with(path, ".h5") || samba_ends_with(path, ".hdf5"); }
+
+static samba_status take_options(samba_context *context, const char *call, const char *path, const samba_file_options *options,
+                                 samba_file_options *o)
+{
+    bool jsonl;
+    *o = samba_file_defaults();
+    if (options)
+        SAMBA_TRY(samba_options_take(context, call, options, sizeof *o, o));
+    SAMBA_TRY(samba_columns_check(context, path, is_text(path, &jsonl), o));
+    if (o->memory < 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: memory is %lld bytes: expected 1 or more, or 0 for 1 GiB", path,
+                          (long long)o->memory);
+    return SAMBA_OK;
+}
+
+static samba_status read_whole(samba_context *context, const char *path, const samba_file_options *o, samba_tensor_list *list)
+{
+    bool jsonl;
+    return is_text(path, &jsonl) ? read_text(context, path, jsonl, o, list) : read_tensors(context, path, o, list);
+}
+
 samba_status samba_columns_read(samba_context *context, const char *path, const samba_file_options *options,
                                 samba_tensor_list *list)
 {
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, path);
     SAMBA_NEED(context, list);
-    bool jsonl;
-    const bool text = is_text(path, &jsonl);
-    samba_file_options o = samba_file_defaults();
+    samba_file_options o;
     *list = (samba_tensor_list){0};
-    if (options)
-        SAMBA_TRY(samba_options_take(context, __func__, options, sizeof o, &o));
-    SAMBA_TRY(check_options(context, path, text, &o));
-    return text ? read_text(context, path, jsonl, &o, list) : read_tensors(context, path, &o, list);
+    SAMBA_TRY(take_options(context, __func__, path, options, &o));
+    if (o.memory != 0)
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "samba_columns_read: memory has no effect, since it reads a file whole: samba_source_file reads in parts");
+    return read_whole(context, path, &o, list);
 }
 
 samba_status samba_source_file(samba_context *context, const char *path, const samba_file_options *options, samba_source **source)
 {
     SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, path);
     SAMBA_NEED(context, source);
     samba_tensor_list list;
+    samba_file_options o;
+    struct stat facts;
+    bool jsonl;
     *source = NULL;
-    SAMBA_TRY(samba_columns_read(context, path, options, &list));
+    SAMBA_TRY(take_options(context, __func__, path, options, &o));
+    const bool text = is_text(path, &jsonl);
+    if (o.memory != 0 && !text && !is_hdf5(path))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "%s: memory is for files .csv, .tsv, .jsonl and .h5, others are read whole", path);
+    o.memory = o.memory ? o.memory : SAMBA_FILE_MEMORY;
+    if (text && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > o.memory)
+        return samba_parts_open(context, path, jsonl, &o, source);
+    if (is_hdf5(path) && o.column_count > 0) {
+        SAMBA_TRY(samba_rows_open(context, path, &o, source));
+        if (*source)
+            return SAMBA_OK;
+    }
+    SAMBA_TRY(read_whole(context, path, &o, &list));
     samba_status status = samba_source_tensors(context, list.count, list.tensors, source);
     samba_tensor_list_free(context, &list);
     return status;

@@ -2,7 +2,8 @@
  *
  * CSV as RFC 4180 has it: cells between delimiters, in quotes where they have delimiters, ends of lines or quotes (doubled) in
  * them; lines end in LF or CRLF. The text is cut in place: a cell becomes a text of its own where it stands. One pass counts
- * lines and checks that all have as many cells as the first; the second makes elements. */
+ * lines and checks that all have as many cells as the first; the second makes elements. The text may be a part of a file: then
+ * records that its end cuts are left to the next part. */
 #include "data/source.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@ typedef struct reader {
     char *at, *end;
     char delimiter;
     int64_t line, next_line; /* of the record that was read last, and behind it */
+    char *start;             /* of that record */
     char **cells;            /* of that record, in an arena */
     int64_t count, room;
     samba_arena *arena;
@@ -80,6 +82,7 @@ static samba_status next_record(reader *r, bool *there)
         end_of_record(r);
     r->count = 0;
     r->line = r->next_line;
+    r->start = r->at;
     *there = r->at < r->end;
     if (!*there)
         return SAMBA_OK;
@@ -166,7 +169,7 @@ static samba_status choose(reader *r, const samba_column *column, char *const *n
 typedef struct table { /* all records, cut */
     char **cells;      /* of record i from i * columns on */
     int64_t *lines;
-    int64_t records, columns;
+    int64_t records, columns, cell_count, cell_room, line_room;
 } table;
 
 static samba_status check_record(const reader *r, int64_t columns)
@@ -176,24 +179,45 @@ static samba_status check_record(const reader *r, int64_t columns)
                                             r->path, (long long)r->line, (long long)r->count, (long long)columns);
 }
 
-static samba_status read_all(reader *r, table *t)
+static samba_status add_record(reader *r, table *t)
 {
-    int64_t cell_room = 0, line_room = 0, cells = 0;
+    if (t->columns == 0)
+        t->columns = r->count;
+    SAMBA_TRY(check_record(r, t->columns));
+    for (int64_t i = 0; i < r->count; i++) {
+        SAMBA_TRY(SAMBA_MORE(r->arena, t->cells, t->cell_count, t->cell_room));
+        t->cells[t->cell_count++] = r->cells[i];
+    }
+    SAMBA_TRY(SAMBA_MORE(r->arena, t->lines, t->records, t->line_room));
+    t->lines[t->records++] = r->line;
+    return SAMBA_OK;
+}
+
+/* All records of the text that its end does not cut. */
+static samba_status read_all(reader *r, samba_text_part *part, char *text, table *t)
+{
+    int64_t start_room = 0;
     bool there;
     for (;;) {
-        SAMBA_TRY(next_record(r, &there));
-        if (!there)
-            return SAMBA_OK;
-        if (t->records == 0)
-            t->columns = r->count;
-        SAMBA_TRY(check_record(r, t->columns));
-        for (int64_t i = 0; i < r->count; i++) {
-            SAMBA_TRY(SAMBA_MORE(r->arena, t->cells, cells, cell_room));
-            t->cells[cells++] = r->cells[i];
+        const int64_t line = r->next_line;
+        const samba_status status = next_record(r, &there);
+        if (r->at >= r->end && !part->last) { /* what stopped it may be the cut, so it is no error yet */
+            r->next_line = there || status != SAMBA_OK ? line : r->next_line;
+            part->used = there || status != SAMBA_OK ? (size_t)(r->start - text) : (size_t)(r->end - text);
+            break;
         }
-        SAMBA_TRY(SAMBA_MORE(r->arena, t->lines, t->records, line_room));
-        t->lines[t->records++] = r->line;
+        SAMBA_TRY(status);
+        part->used = (size_t)(r->at - text);
+        if (!there)
+            break;
+        SAMBA_TRY(add_record(r, t));
+        if (part->starts) {
+            SAMBA_TRY(SAMBA_MORE(part->starts, part->start, part->start_count, start_room));
+            part->start[part->start_count++] = r->start - text;
+        }
     }
+    part->line = r->next_line;
+    return SAMBA_OK;
 }
 
 static samba_status fill(const reader *r, const table *t, int64_t first, const samba_file_options *o, int number, const chosen *c,
@@ -211,32 +235,43 @@ static samba_status fill(const reader *r, const table *t, int64_t first, const s
     return SAMBA_OK;
 }
 
-static samba_status read_file(reader *r, const samba_file_options *o, samba_tensor_list *list)
+static samba_status read_text(reader *r, const samba_file_options *o, samba_text_part *part, char *text, size_t size,
+                              samba_tensor_list *list)
 {
-    table t = {0};
+    table t = {.columns = part->columns};
     const int64_t first = o->no_header ? 0 : 1;
-    SAMBA_TRY(read_all(r, &t));
-    if (t.records <= first)
+    const bool all = part->line == 1 && part->last;
+    bool there;
+    if (part->header) {
+        r->at = part->header, r->end = part->header + strlen(part->header);
+        SAMBA_TRY(next_record(r, &there));
+        SAMBA_TRY(add_record(r, &t));
+    }
+    r->at = text, r->end = text + size;
+    r->next_line = part->line;
+    SAMBA_TRY(read_all(r, part, text, &t));
+    if (t.records <= first && all && !part->header)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT, "%s has no samples%s", r->path,
                           t.records == 1 ? ": one line, which is the header unless no_header says otherwise" : ": it is empty");
-    for (int i = 0; i < o->column_count; i++) {
+    part->columns = t.columns;
+    part->records = t.records - (part->header != NULL);
+    for (int i = 0; i < o->column_count && t.records > 0; i++) {
         chosen c;
+        const int64_t samples = t.records > first ? t.records - first : 0;
         SAMBA_TRY(choose(r, &o->columns[i], first ? t.cells : NULL, t.columns, &c));
-        SAMBA_TRY(samba_field_tensor(r->context, &o->columns[i].field, t.records - first, &list->tensors[i]));
+        SAMBA_TRY(samba_field_tensor(r->context, &o->columns[i].field, samples, &list->tensors[i]));
         SAMBA_TRY(fill(r, &t, first, o, i, &c, list->tensors[i]));
     }
     return SAMBA_OK;
 }
 
 samba_status samba_csv_columns(samba_context *context, const char *path, char *text, size_t size, const samba_file_options *o,
-                               samba_tensor_list *list)
+                               samba_text_part *part, samba_tensor_list *list)
 {
     samba_arena arena;
     samba_arena_init(&arena, context);
     reader r = {.context = context,
                 .path = path,
-                .at = text,
-                .end = text + size,
                 .delimiter = o->delimiter                    ? o->delimiter
                              : samba_ends_with(path, ".tsv") ? '\t'
                                                              : ',',
@@ -244,7 +279,7 @@ samba_status samba_csv_columns(samba_context *context, const char *path, char *t
                 .arena = &arena};
     samba_status status = strchr("\"\r\n", r.delimiter)
                               ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: quotes and ends of lines are no delimiters", path)
-                              : read_file(&r, o, list);
+                              : read_text(&r, o, part, text, size, list);
     samba_arena_free(&arena);
     return status;
 }

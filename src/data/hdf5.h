@@ -12,7 +12,8 @@
 
 #define SAMBA_HDF5_VERSION 1
 #define SAMBA_HDF5_MESSAGE 512
-#define SAMBA_HDF5_LEVEL 4 /* of gzip, of all that is written */
+#define SAMBA_HDF5_LEVEL 4                  /* of gzip, of all that is written */
+#define SAMBA_HDF5_CACHE ((size_t)32 << 20) /* bytes of chunks that libhdf5 keeps unpacked of a dataset */
 
 typedef struct samba_hdf5_file samba_hdf5_file;
 
@@ -45,5 +46,14 @@ typedef const samba_hdf5_interface *samba_hdf5_plugin_fn(void);
 /* hdf5.c: the interface, for this thread alone until the end. Fails, then with nothing to end, where there is no plugin. */
 samba_status samba_hdf5_begin(samba_context *context, const samba_hdf5_interface **interface);
 void samba_hdf5_end(void);
+
+/* hdf5_read.c: a dataset that stays open in a process of its own, which reads rows of it. The facts are checked: the dataset's size
+ * fits and can be what the file holds. One thread at a time. */
+typedef struct samba_hdf5_rows samba_hdf5_rows;
+samba_status samba_hdf5_rows_open(samba_context *context, const char *path, const char *dataset, samba_hdf5_rows **rows);
+const samba_hdf5_facts *samba_hdf5_rows_facts(const samba_hdf5_rows *rows);
+/* Rows of the first dim in C order, in the context of the thread at hand. */
+samba_status samba_hdf5_rows_read(samba_context *context, samba_hdf5_rows *rows, int64_t row, int64_t count, void *to);
+void samba_hdf5_rows_close(samba_hdf5_rows *rows); /* NULL allowed */
 
 #endif

@@ -2,7 +2,8 @@
  *
  * A dataset of an HDF5 file as a tensor. libhdf5 crashes on some damaged files, so a child process has it read the file and sends
  * what is in it through a pipe: first what the dataset is, then its bytes, some rows at a time, and then whether all went well. A
- * child that ends too early tells of a damaged file. What a file says that is more than its bytes can unpack to is refused before
+ * child that ends too early tells of a damaged file. Where the dataset does not fit, the child stays and sends the rows that it is
+ * asked for. What a file says that is more than its bytes can unpack to is refused before
  * there is memory for it. */
 #define _GNU_SOURCE /* pipe2 */
 #include "base/null.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -183,4 +185,132 @@ samba_status samba_hdf5_read(samba_context *context, const char *path, const cha
         *tensor = NULL;
     }
     return status;
+}
+
+/* ---- some rows at a time ---- */
+typedef struct wanted { /* what the child is asked for; a count of -1 ends it */
+    int64_t row, count;
+} wanted;
+
+struct samba_hdf5_rows {
+    samba_context *context;
+    char *path;
+    samba_hdf5_facts facts;
+    int64_t row; /* bytes */
+    int to;      /* the child */
+    pid_t child;
+    bool broken; /* the child has ended, or sent less than was asked for */
+};
+
+static _Noreturn void serve_in_child(const samba_hdf5_interface *hdf5, const char *path, const char *name, int to, reply *r)
+{
+    samba_hdf5_file *file = NULL;
+    wanted w;
+    be_a_child();
+    r->status = hdf5->open(path, &file, r->message);
+    if (r->status == SAMBA_OK)
+        r->status = hdf5->find(file, name, &r->facts, r->message);
+    put(to, r, sizeof *r);
+    int64_t row = (int64_t)samba_dtype_size(r->facts.dtype);
+    for (int i = 1; i < r->facts.rank; i++)
+        row *= r->facts.shape[i];
+    while (r->status == SAMBA_OK && take(to, &w, sizeof w)) {
+        if (w.count < 0)
+            break;
+        char *piece = malloc((size_t)(w.count * row) + 1);
+        r->status = piece ? hdf5->read(file, w.row, w.count, piece, r->message) : SAMBA_ERROR_MEMORY;
+        put(to, r, sizeof *r);
+        if (r->status == SAMBA_OK)
+            put(to, piece, (size_t)(w.count * row));
+        free(piece);
+    }
+    _exit(0);
+}
+
+static samba_status fork_server(samba_hdf5_rows *rows, const samba_hdf5_interface *hdf5, const char *path, const char *name)
+{
+    int ends[2];
+    reply r = {.status = SAMBA_OK};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return samba_fail(rows->context, SAMBA_ERROR_FILE, "cannot read \"%s\": %s", path, strerror(errno));
+    rows->child = fork();
+    if (rows->child == 0) {
+        close(ends[0]);
+        serve_in_child(hdf5, path, name, ends[1], &r);
+    }
+    int reason = errno;
+    close(ends[1]);
+    rows->to = ends[0];
+    return rows->child > 0 ? SAMBA_OK
+                           : samba_fail(rows->context, SAMBA_ERROR_FILE,
+                                        "cannot read \"%s\", which needs a process of its own: %s", path, strerror(reason));
+}
+
+/* Sizes are multiplied here once, so that whoever reads rows need not. */
+static samba_status check_rows(samba_hdf5_rows *rows, const char *path, const char *name)
+{
+    reply r;
+    SAMBA_TRY(take_reply(rows->context, path, rows->to, &r));
+    SAMBA_TRY(check_size(rows->context, path, name, &r.facts));
+    rows->facts = r.facts;
+    rows->row = (int64_t)samba_dtype_size(r.facts.dtype);
+    for (int i = 1; i < r.facts.rank; i++)
+        rows->row *= r.facts.shape[i];
+    return SAMBA_OK;
+}
+
+samba_status samba_hdf5_rows_open(samba_context *context, const char *path, const char *dataset, samba_hdf5_rows **rows)
+{
+    const samba_hdf5_interface *hdf5;
+    *rows = NULL;
+    samba_hdf5_rows *made = samba_calloc(context, sizeof *made);
+    if (!made)
+        return SAMBA_ERROR_MEMORY;
+    *made = (samba_hdf5_rows){.context = context, .path = samba_strdup(context, path), .to = -1, .child = -1};
+    samba_status status = made->path ? samba_hdf5_begin(context, &hdf5) : SAMBA_ERROR_MEMORY;
+    if (status == SAMBA_OK) {
+        status = fork_server(made, hdf5, path, dataset);
+        samba_hdf5_end();
+    }
+    if (status == SAMBA_OK)
+        status = check_rows(made, path, dataset);
+    if (status == SAMBA_OK)
+        *rows = made;
+    else
+        samba_hdf5_rows_close(made);
+    return status;
+}
+
+const samba_hdf5_facts *samba_hdf5_rows_facts(const samba_hdf5_rows *rows) { return &rows->facts; }
+
+samba_status samba_hdf5_rows_read(samba_context *context, samba_hdf5_rows *rows, int64_t row, int64_t count, void *to)
+{
+    const wanted w = {row, count};
+    reply r;
+    if (rows->broken)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: rows of it could not be read before: open it anew", rows->path);
+    rows->broken = true; /* unless all goes well */
+    const ssize_t sent = send(rows->to, &w, sizeof w, MSG_NOSIGNAL);
+    if (sent != (ssize_t)sizeof w)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: the process that reads it has ended", rows->path);
+    SAMBA_TRY(take_reply(context, rows->path, rows->to, &r));
+    if (!take(rows->to, to, (size_t)(count * rows->row)))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: a dataset is damaged", rows->path);
+    rows->broken = false;
+    return SAMBA_OK;
+}
+
+void samba_hdf5_rows_close(samba_hdf5_rows *rows)
+{
+    const wanted end = {0, -1};
+    if (!rows)
+        return;
+    if (rows->to >= 0) { /* told in words: a process that was forked later may hold the other end open */
+        (void)!send(rows->to, &end, sizeof end, MSG_NOSIGNAL);
+        close(rows->to);
+    }
+    while (rows->child > 0 && waitpid(rows->child, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    samba_strfree(rows->context, rows->path);
+    samba_free(rows->context, rows, sizeof *rows);
 }

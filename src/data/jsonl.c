@@ -70,33 +70,45 @@ static samba_status store_line(samba_context *context, const char *path, int64_t
 
 static bool is_blank(const char *line, size_t length) { return strspn(line, " \t\r") >= length; }
 
+/* Each line of the text that is not blank and that its end does not cut. */
 typedef samba_status line_visit(void *user, int64_t line, const char *text, size_t length);
 
-static samba_status each_line(const char *text, size_t size, line_visit *visit, void *user)
+static samba_status each_line(const char *text, size_t size, samba_text_part *part, line_visit *visit, void *user)
 {
-    int64_t line = 1;
-    for (const char *at = text, *end = text + size; at < end; line++) {
+    int64_t line = part->line;
+    const char *at = text, *end = text + size;
+    for (; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop && !part->last)
+            break;
         const size_t length = (size_t)((stop ? stop : end) - at);
         if (!is_blank(at, length))
             SAMBA_TRY(visit(user, line, at, length));
-        at += length + 1;
+        at += length + (stop != NULL);
     }
+    part->used = (size_t)(at - text);
     return SAMBA_OK;
 }
 
 typedef struct parse {
     samba_context *context;
-    const char *path;
+    const char *path, *text;
     const samba_file_options *o;
-    int64_t count;
+    samba_text_part *part;
+    int64_t count, start_room;
     char *to[SAMBA_MAX_FIELDS];
 } parse;
 
 static samba_status count_line(void *user, int64_t line, const char *text, size_t length)
 {
-    (void)line, (void)text, (void)length;
-    ((parse *)user)->count++;
+    parse *p = user;
+    samba_text_part *part = p->part;
+    (void)line, (void)length;
+    p->count++;
+    if (!part->starts)
+        return SAMBA_OK;
+    SAMBA_TRY(SAMBA_MORE(part->starts, part->start, part->start_count, p->start_room));
+    part->start[part->start_count++] = text - p->text;
     return SAMBA_OK;
 }
 
@@ -115,17 +127,21 @@ static samba_status read_line(void *user, int64_t line, const char *text, size_t
 }
 
 samba_status samba_jsonl_columns(samba_context *context, const char *path, char *text, size_t size, const samba_file_options *o,
-                                 samba_tensor_list *list)
+                                 samba_text_part *part, samba_tensor_list *list)
 {
-    parse p = {context, path, o, 0, {NULL}};
+    parse p = {.context = context, .path = path, .text = text, .o = o, .part = part};
     if (o->delimiter || o->no_header)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: delimiter and no_header are for files .csv and .tsv", path);
-    SAMBA_TRY(each_line(text, size, count_line, &p));
-    if (p.count == 0)
+    SAMBA_TRY(each_line(text, size, part, count_line, &p));
+    if (p.count == 0 && part->last && part->line == 1)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has no samples: it is empty", path);
     for (int i = 0; i < o->column_count; i++) {
         SAMBA_TRY(samba_field_tensor(context, &o->columns[i].field, p.count, &list->tensors[i]));
         p.to[i] = samba_tensor_data(list->tensors[i]);
     }
-    return each_line(text, size, read_line, &p);
+    SAMBA_TRY(each_line(text, size, part, read_line, &p));
+    part->records = p.count;
+    for (const char *at = text; (at = memchr(at, '\n', part->used - (size_t)(at - text))); at++)
+        part->line++;
+    return SAMBA_OK;
 }

@@ -24,6 +24,7 @@ struct samba_loader {
     samba_source *source;
     samba_loader_options o;
     int64_t *order;
+    int rank, replicas, together; /* whose batches these are */
     int slot_count;
     slot *slots;
     bool begun, running, stop, ended; /* ended: and the caller knows it */
@@ -111,7 +112,7 @@ samba_status samba_loader_new(samba_context *context, samba_source *source, cons
     samba_loader *l = samba_calloc(context, sizeof *l);
     if (!l)
         return SAMBA_ERROR_MEMORY;
-    *l = (samba_loader){.context = context, .source = samba_source_hold(source), .o = o};
+    *l = (samba_loader){.context = context, .source = samba_source_hold(source), .o = o, .replicas = 1, .together = 1};
     samba_arena_init(&l->arena, context);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
@@ -204,7 +205,8 @@ static samba_status read_next(samba_loader *l, samba_context *context, slot *s)
 /* The batch of this number in its epoch. */
 static samba_status fill(samba_loader *l, samba_context *context, int64_t number, slot *s)
 {
-    const int64_t count = l->source->o.count, from = number * l->o.batch_size;
+    const int64_t round = number / l->together, dealt = (round * l->replicas + l->rank) * l->together + number % l->together;
+    const int64_t count = l->source->o.count, from = dealt * l->o.batch_size;
     s->count = 0;
     if (count < 0)
         SAMBA_TRY(read_next(l, context, s));
@@ -241,6 +243,17 @@ static void *read_ahead(void *user)
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
+}
+
+samba_status samba_loader_deal(samba_loader *l, int rank, int replicas, int together)
+{
+    if (replicas > 1 && l->source->o.count < 0)
+        return samba_fail(l->context, SAMBA_ERROR_ARGUMENT,
+                          "the source gives its samples in order alone: they cannot be dealt to %d replicas", replicas);
+    end_thread(l); /* it reads by what is about to change */
+    l->begun = false;
+    l->rank = rank, l->replicas = replicas, l->together = together;
+    return SAMBA_OK;
 }
 
 /* ---- an epoch ---- */

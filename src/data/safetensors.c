@@ -168,6 +168,11 @@ static samba_status load_header(reader *r, json_t **header)
     if (r->size < 8)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
                           "%s: no safetensors file: %zu bytes, where 8 for the header's length are the least", r->path, r->size);
+    if (memcmp(r->bytes->data, "SAMBAPEF", 8) == 0)
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT,
+                          "%s: no safetensors file but a PEF, a compiled model, which samba_session_new opens (in Python pef= of "
+                          "trace_graph): give weights, what samba_session_save wrote (session.save)",
+                          r->path);
     uint64_t length = samba_get64(r->bytes->data);
     if (length > LARGEST_HEADER || length > r->size - 8)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,

@@ -176,7 +176,9 @@ static samba_status read_folder(samba_context *context, const char *folder, cons
             return status;
     }
     return samba_fail(context, SAMBA_ERROR_FILE,
-                      "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
+                      "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights; of a "
+                      "folder of checkpoints one of its checkpoint-<step>",
+                      folder);
 }
 
 static samba_status read_any(samba_context *context, const char *path, const how *way, samba_tensor_list *list)

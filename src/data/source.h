@@ -6,6 +6,7 @@
 #define SAMBA_SOURCE_H
 
 #include "data/data.h"
+#include <locale.h>
 #include <sambaflow/source.h>
 
 struct samba_source {
@@ -23,12 +24,27 @@ samba_status samba_source_read_in(samba_context *context, samba_source *source, 
 samba_source *samba_source_hold(samba_source *source);
 /* loader.c */
 const samba_loader_options *samba_loader_its(const samba_loader *loader);
+/* From the next epoch on the loader gives a part of the batches: of each `replicas * together` the `together` that are replica
+ * `rank`'s. ARGUMENT: a source that gives the next samples alone. */
+samba_status samba_loader_deal(samba_loader *loader, int rank, int replicas, int together);
 
-/* csv.c, jsonl.c: the columns of a file whose text is given, NUL-terminated at text[size]; the list has a place for each. */
+/* csv.c, jsonl.c: the columns of a text, NUL-terminated at text[size]; the list has a place for each. The text is a file's, or
+ * the part of it that `part` tells: its records up to one that the part's end cuts. */
+typedef struct samba_text_part {
+    char *header;        /* of CSV: the file's first line, to be cut; NULL: the text begins with it, or there is none */
+    int64_t columns;     /* of CSV: cells of a line; 0: not known before */
+    int64_t line;        /* the text's first in the file, from 1; then the first behind what was used */
+    bool last;           /* the file ends with the text */
+    samba_arena *starts; /* where `start` is to lie; NULL: it is not wanted */
+    size_t used;         /* bytes of the records that were read, and of blanks behind them */
+    int64_t records;     /* those of the text, a header among them */
+    int64_t *start;      /* where each begins in the text */
+    int64_t start_count;
+} samba_text_part;
 samba_status samba_csv_columns(samba_context *context, const char *path, char *text, size_t size, const samba_file_options *o,
-                               samba_tensor_list *list);
+                               samba_text_part *part, samba_tensor_list *list);
 samba_status samba_jsonl_columns(samba_context *context, const char *path, char *text, size_t size, const samba_file_options *o,
-                                 samba_tensor_list *list);
+                                 samba_text_part *part, samba_tensor_list *list);
 
 /* columns.c: how a text or number becomes an element, for both. `where` is "iris.csv:7: column 'x'". */
 typedef struct samba_cell {
@@ -43,6 +59,26 @@ samba_status samba_cell_word(const samba_cell *cell, const char *word, void *ele
 samba_status samba_cell_real(const samba_cell *cell, double value, void *element);
 samba_status samba_cell_integer(const samba_cell *cell, int64_t value, void *element);
 samba_status samba_cell_missing(const samba_cell *cell, void *element);
+samba_status samba_columns_check(samba_context *context, const char *path, bool text, const samba_file_options *o);
+/* Copies columns, names and words of classes into the arena. */
+samba_status samba_columns_keep(samba_arena *arena, samba_file_options *o);
+/* A tensor as a field's samples: reshaped, scaled, cast. Messages call them by these numbers; NULL: from 0 on. */
+samba_status samba_columns_convert(samba_context *context, const char *path, const samba_column *column, samba_tensor *from,
+                                   const int64_t *numbers, samba_tensor **made);
+/* Numbers are read as the C locale writes them: between these two. */
+typedef struct samba_plain {
+    locale_t its, before;
+} samba_plain;
+samba_status samba_plain_begin(samba_context *context, const char *path, samba_plain *plain);
+void samba_plain_end(samba_plain *plain);
+
+#define SAMBA_FILE_MEMORY ((int64_t)1 << 30) /* the default of samba_file_options.memory */
+/* parts.c, rows.c: a source that reads a file in parts. */
+samba_status samba_parts_open(samba_context *context, const char *path, bool jsonl, const samba_file_options *o,
+                              samba_source **source);
+/* NULL where the samples are no more than o->memory. */
+samba_status samba_rows_open(samba_context *context, const char *path, const samba_file_options *o, samba_source **source);
+
 /* Elements of a sample; -1: more than there can be. */
 int64_t samba_field_numel(const samba_field *field);
 /* A tensor of `count` samples of the field. */

@@ -8,7 +8,9 @@
  * graph's arena; nodes, sinks and tables are blocks of their own, freed with the graph. A pointer to a node is valid until the
  * next node is added; its inputs and attributes stay. */
 #include "base/null.h"
+#include "base/warn.h"
 #include "graph/graph.h"
+#include "graph/warn.h"
 #include <string.h>
 
 #define MAX_NODES ((int64_t)1 << 31)
@@ -38,21 +40,38 @@ const char *samba_location_format(const samba_graph *graph, samba_location locat
 }
 
 /* A source says the line, so the location goes behind the message; else the scope goes before it. */
-static void fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
+static void write_with_location(samba_graph *graph, char *message, size_t size, const char *what, const char *format,
+                                va_list arguments)
 {
-    char message[sizeof(graph->error)], location[SAMBA_LOCATION_TEXT];
+    char location[SAMBA_LOCATION_TEXT];
     what = graph->speaker && what[0] ? graph->speaker : what;
     bool behind = graph->location.source, before = graph->location.scope && !behind;
-    int used = snprintf(message, sizeof(message), "%.300s%s%.300s%s", what, before ? what[0] ? " at " : "at " : "",
+    int used = snprintf(message, size, "%.300s%s%.300s%s", what, before ? what[0] ? " at " : "at " : "",
                         before ? graph->names[graph->location.scope] : "", before || what[0] ? ": " : "");
-    int length = vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    int length = vsnprintf(message + used, size - (size_t)used, format, arguments);
     if (behind) { /* seen even where the message is too long */
         samba_location_format(graph, graph->location, location);
-        size_t room = sizeof(message) - 1 - strlen(location), end = (size_t)used + (length > 0 ? (size_t)length : 0);
+        size_t room = size - 1 - strlen(location), end = (size_t)used + (length > 0 ? (size_t)length : 0);
         end = end < room ? end : room;
-        snprintf(message + end, sizeof(message) - end, "%s", location);
+        snprintf(message + end, size - end, "%s", location);
     }
+}
+
+static void fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
+{
+    char message[sizeof(graph->error)];
+    write_with_location(graph, message, sizeof(message), what, format, arguments);
     stick_message(graph, status, message);
+}
+
+void samba_graph_warn_at(samba_graph *graph, const char *what, const char *format, ...)
+{
+    char message[sizeof(graph->error)];
+    va_list arguments;
+    va_start(arguments, format);
+    write_with_location(graph, message, sizeof(message), what, format, arguments);
+    va_end(arguments);
+    samba_warn(graph->context, message);
 }
 
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)

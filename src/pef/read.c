@@ -13,12 +13,23 @@
 #include <sys/stat.h>
 
 /* ---- header ---- */
+/* Weights are taken for a PEF by mistake more often than anything else is. */
+static const char *what_it_is(const samba_pef_header *header, int64_t size)
+{
+    const char *bytes = (const char *)header;
+    if (size > 9 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == '}'))
+        return ". It looks like weights, a safetensors file, which a session of the PEF loads (samba_session_load; "
+               "in Python session.load)";
+    return size > 4 && memcmp(bytes, "GGUF", 4) == 0 ? ". It is a GGUF file, of which `sambaflow compile` makes a PEF" : "";
+}
+
 static samba_status check_beginning(samba_context *context, const char *name, const samba_pef_header *header, int64_t size)
 {
     if (size < (int64_t)sizeof header->magic || memcmp(header->magic, SAMBA_PEF_MAGIC, sizeof header->magic) != 0)
-        return samba_fail(
-            context, SAMBA_ERROR_FORMAT,
-            "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC "; give the .pef file that compile wrote", name);
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC
+                          "; give the .pef file that compile wrote%s",
+                          name, what_it_is(header, size));
     if (size < (int64_t)sizeof *header)
         return samba_fail(
             context, SAMBA_ERROR_FORMAT,
@@ -467,6 +478,9 @@ samba_status samba_pef_read(samba_context *context, const char *path, samba_plan
 {
     samba_plan_init(plan, context);
     struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        return samba_fail(context, SAMBA_ERROR_FILE, "\"%s\" is a folder and no PEF: give the .pef file that compile wrote in it",
+                          path);
     if (stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > SAMBA_PEF_LARGEST_FILE)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no PEF: it has %lld bytes and the largest PEF has %lld", path,
                           (long long)facts.st_size, (long long)SAMBA_PEF_LARGEST_FILE);

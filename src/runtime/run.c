@@ -3,6 +3,7 @@
  * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed
  * before all checks have passed, and nothing is allocated. */
 #include "runtime/runtime.h"
+#include <sambaflow/warning.h>
 
 #include <math.h>
 #include <string.h>
@@ -334,7 +335,9 @@ const char *samba_session_warning(samba_session *session)
 {
     if (!session)
         return "";
-    const char *common = samba_session_rank(session) == 0 ? tell_common(session) : "";
+    const char *common = samba_session_rank(session) == 0 ? samba_context_warning(session->context) : "";
+    if (!common[0] && samba_session_rank(session) == 0)
+        common = tell_common(session);
     if (common[0])
         return common;
     samba_loss_state *oldest = NULL;

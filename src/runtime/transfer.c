@@ -43,6 +43,17 @@ samba_status samba_session_find(const samba_session *session, const char *name, 
 }
 
 /* ---- checks ---- */
+static const char *cure_shape(const samba_plan_tensor *tensor)
+{
+    switch (tensor->kind) {
+    case SAMBA_KIND_INPUT:
+        return "give that shape, or compile for this one, or for both (samba_multigraph_add_size; in Python dims= or sizes=)";
+    case SAMBA_KIND_OUTPUT: return "give a host tensor of that shape";
+    case SAMBA_KIND_GRADIENT: return "a gradient has the shape of what it is of";
+    default: return "give that shape, or compile the model whose shapes these are";
+    }
+}
+
 static samba_status check_host(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
@@ -53,10 +64,10 @@ static samba_status check_host(const samba_session *session, int32_t index, cons
                           samba_dtype_name((samba_dtype)tensor->dtype), session->source,
                           samba_dtype_name(samba_tensor_dtype(host)), samba_dtype_name((samba_dtype)tensor->dtype));
     if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
-        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given", what,
-                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
-                          session->source,
-                          samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given));
+        return samba_fail(
+            session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given: %s", what,
+            tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected), session->source,
+            samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given), cure_shape(tensor));
     if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                           "%s \"%.128s\" is an empty tensor: it has no memory to transfer", what, tensor->name);

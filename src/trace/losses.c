@@ -2,6 +2,7 @@
  *
  * Losses of each element of an input and a target, and the frame that all losses share. */
 #include "trace/losses.h"
+#include "graph/warn.h"
 
 #include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
@@ -56,6 +57,23 @@ bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_v
     if (!fits)
         samba_losses_fail_all(loss, "values that broadcast together", count, values);
     return fits;
+}
+
+void samba_losses_compare(const samba_losses *loss, samba_value input, samba_value target, bool alike)
+{
+    const samba_node x = samba_trace_node(input), t = samba_trace_node(target);
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    if (samba_shape_equal(x.rank, x.shape, t.rank, t.shape) ||
+        !samba_shape_broadcast(x.rank, x.shape, t.rank, t.shape, &rank, shape))
+        return;
+    const bool one = samba_shape_equal(rank, shape, x.rank, x.shape) || samba_shape_equal(rank, shape, t.rank, t.shape);
+    if (one && !alike)
+        return;
+    samba_graph_warn_at(loss->graph, loss->what,
+                        "the target has the shape %s and the input %s, so each is compared with others of the other, %s in all, "
+                        "which is seldom meant: squeeze, unsqueeze or reshape one to the other's shape",
+                        SAMBA_SHAPE(t.rank, t.shape), SAMBA_SHAPE(x.rank, x.shape), SAMBA_SHAPE(rank, shape));
 }
 
 samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction)
@@ -146,6 +164,7 @@ samba_value samba_mse_loss(samba_value input, samba_value target, samba_value we
     samba_value v[] = {input, target, weight};
     if (!samba_losses_enter(&loss, "mse_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, true);
     samba_value away = samba_sub(v[0], v[1]);
     return weighted(&loss, samba_mul(away, away), v[2], reduction);
 }
@@ -156,6 +175,7 @@ samba_value samba_l1_loss(samba_value input, samba_value target, samba_value wei
     samba_value v[] = {input, target, weight};
     if (!samba_losses_enter(&loss, "l1_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, true);
     return weighted(&loss, samba_abs(samba_sub(v[0], v[1])), v[2], reduction);
 }
 
@@ -177,6 +197,7 @@ samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double b
     samba_value v[] = {input, target};
     if (!samba_losses_enter(&loss, "smooth_l1_loss", 2, v, reduction))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, true);
     if (!(beta >= 0))
         return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "beta must be 0 or more, given %g", beta);
     samba_value each = beta == 0 ? samba_abs(samba_sub(v[0], v[1])) : smooth(&loss, v[0], v[1], beta, 1 / beta);
@@ -189,6 +210,7 @@ samba_value samba_huber_loss(samba_value input, samba_value target, double delta
     samba_value v[] = {input, target, weight};
     if (!samba_losses_enter(&loss, "huber_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, true);
     if (!(delta > 0))
         return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "delta must be more than 0, given %g", delta);
     samba_value each = smooth(&loss, v[0], v[1], delta, 1);
@@ -204,6 +226,7 @@ samba_value samba_kl_div(samba_value input, samba_value target, bool log_target,
     samba_reduction sum = reduction == SAMBA_BATCH_MEAN ? SAMBA_SUM : reduction;
     if (!samba_losses_enter(&loss, "kl_div", 2, v, sum))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, false);
     samba_value each, zero = samba_losses_number(&loss, 0);
     if (log_target) {
         samba_value away = samba_sub(v[1], v[0]), share = samba_exp(v[1]);
@@ -267,6 +290,7 @@ samba_value samba_poisson_nll_loss(samba_value input, samba_value target, const 
     samba_value v[] = {input, target};
     if (!samba_losses_enter(&loss, "poisson_nll_loss", 2, v, o->reduction))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, false);
     samba_value product = samba_mul(v[1], o->no_log_input ? samba_log(samba_add_scalar(v[0], o->eps)) : v[0]);
     samba_value each = samba_sub(o->no_log_input ? v[0] : samba_exp(v[0]), product);
     if (o->full) { /* Stirling, of targets above 1 */
@@ -286,6 +310,7 @@ samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba
     samba_value v[] = {input, target, var};
     if (!samba_losses_enter_any(&loss, "gaussian_nll_loss", 3, v, o->reduction))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, false);
     samba_node x = samba_trace_node(input), s = samba_trace_node(var);
     bool rows = s.rank == x.rank - 1 && samba_shape_equal(s.rank, s.shape, s.rank, x.shape);
     int rank;

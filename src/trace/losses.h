@@ -21,6 +21,9 @@ typedef struct samba_losses {
 bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction);
 /* The same for values whose shapes the function checks itself. */
 bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction);
+/* Warns of a target that is broadcast to another size, as guesses (N, 1) beside targets (N) are to N * N pairs. `alike`: of any
+ * that is not of the input's shape, as PyTorch does for some losses; else where neither has the shape of the pairs. */
+void samba_losses_compare(const samba_losses *loss, samba_value input, samba_value target, bool alike);
 /* A loss of each element, reduced and rounded. */
 samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction);
 /* "expected <expected>, given <type>, <type> and <type>", of those that were not left out. */

@@ -23,6 +23,7 @@ samba_value samba_soft_margin_loss(samba_value input, samba_value target, samba_
     samba_value v[] = {input, target};
     if (!samba_losses_enter(&loss, "soft_margin_loss", 2, v, reduction))
         return samba_trace_none(loss.graph);
+    samba_losses_compare(&loss, input, target, false);
     return samba_losses_leave(&loss, samba_softplus(samba_neg(samba_mul(v[1], v[0]))), reduction);
 }
 

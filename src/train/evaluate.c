@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A test: FWD in eval mode over all batches of a loader. The loss is the mean over samples, metrics sum up what they count. */
+ * A test: FWD in eval mode over all batches of a loader. The loss is the mean over samples, metrics sum up what they count.
+ * Replicas take a part of the batches each. */
 #include "base/null.h"
 #include "train/train.h"
 
@@ -16,6 +17,7 @@ typedef struct evaluation {
     samba_feed feed;
     const samba_evaluate_options *o;
     int *outputs, *fields; /* of each metric: where its output and its field lie; -1: it goes by the loss */
+    samba_replicas replicas;
     double sum;
     int64_t samples;
 } evaluation;
@@ -87,6 +89,23 @@ static samba_status take_all(evaluation *e, samba_loader *loader)
     }
 }
 
+/* The same by all replicas, each some of the batches; each gets what all have counted. */
+static samba_status take_dealt(evaluation *e, samba_loader *loader)
+{
+    samba_context *context = e->feed.session->context;
+    SAMBA_TRY(samba_replicas_find(context, &e->replicas));
+    SAMBA_TRY(samba_loader_deal(loader, e->replicas.rank, e->replicas.size, 1));
+    samba_status status = take_all(e, loader);
+    samba_loader_deal(loader, 0, 1, 1);
+    SAMBA_TRY(status);
+    double sums[] = {e->sum, (double)e->samples};
+    SAMBA_TRY(samba_train_sum(context, &e->replicas, 2, sums));
+    e->sum = sums[0], e->samples = (int64_t)sums[1];
+    for (int i = 0; i < e->o->metric_count; i++)
+        SAMBA_TRY(samba_metric_share(e->o->metrics[i], &e->replicas));
+    return SAMBA_OK;
+}
+
 /* `e` has its options, and is to be closed whatever becomes of it. */
 static samba_status open_all(evaluation *e, samba_session *session, const samba_loader *loader)
 {
@@ -129,7 +148,7 @@ samba_status samba_evaluate(samba_session *session, samba_loader *loader, const 
     evaluation e = {.o = &o};
     samba_status status = open_all(&e, session, loader);
     if (status == SAMBA_OK)
-        status = take_all(&e, loader);
+        status = o.data_parallel ? take_dealt(&e, loader) : take_all(&e, loader);
     if (loss)
         *loss = e.samples > 0 ? e.sum / (double)e.samples : NAN;
     samba_feed_close(&e.feed);

@@ -8,6 +8,21 @@
 #include <math.h>
 #include <string.h>
 
+/* "<what> 'x' (did you mean 'y'?); <they> 'y', 'z'". */
+static samba_status fail_name(const samba_session *session, const char *what, const char *name, const char *they,
+                              const char *const *names, int count)
+{
+    const char *near = samba_nearest(name, names, count);
+    samba_text list;
+    samba_text_init(&list, session->context);
+    for (int i = 0; i < count; i++)
+        samba_text_add(&list, "%s'%s'", i ? ", " : "", names[i]);
+    samba_fail(session->context, SAMBA_ERROR_NAME, "%s '%.128s'%s%s%s; %s %.400s", what, name, near ? " (did you mean '" : "",
+               near ? near : "", near ? "'?)" : "", they, list.length ? list.data : "none");
+    samba_text_clear(&list);
+    return SAMBA_ERROR_NAME;
+}
+
 samba_status samba_feed_graph_of(samba_session *session, const char *name, int32_t *graph)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -17,8 +32,16 @@ samba_status samba_feed_graph_of(samba_session *session, const char *name, int32
         if (!name || strcmp(its, name) == 0 || (strncmp(its, name, length) == 0 && its[length] == '@'))
             return SAMBA_OK;
     }
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "the PEF has no graph '%s'; the first is '%s'", name ? name : "",
-                      plan->graphs[0].name);
+    samba_arena arena;
+    const char **names;
+    samba_arena_init(&arena, session->context);
+    samba_status status = SAMBA_ROOM(&arena, names, plan->graph_count);
+    for (int32_t g = 0; g < plan->graph_count && status == SAMBA_OK; g++)
+        names[g] = plan->graphs[g].name;
+    if (status == SAMBA_OK)
+        status = fail_name(session, "the PEF has no graph", name ? name : "", "it has", names, plan->graph_count);
+    samba_arena_free(&arena);
+    return status;
 }
 
 static const samba_plan_tensor *tensor_of(const samba_session *session, int32_t graph, const char *name)
@@ -31,6 +54,25 @@ static const samba_plan_tensor *input_of(const samba_session *session, int32_t g
 {
     const samba_plan_tensor *tensor = tensor_of(session, graph, name);
     return tensor && tensor->kind == SAMBA_KIND_INPUT ? tensor : NULL;
+}
+
+/* There is no output of that name. */
+static samba_status fail_output(const samba_session *session, int32_t graph, const char *output)
+{
+    samba_arena arena;
+    const char **names;
+    int count = 0;
+    char what[160];
+    samba_arena_init(&arena, session->context);
+    samba_status status = SAMBA_ROOM(&arena, names, session->plan.tensor_count + 1);
+    for (int32_t i = 0; i < session->plan.tensor_count && status == SAMBA_OK; i++)
+        if (session->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && samba_plan_has_tensor(&session->plan.graphs[graph], i))
+            names[count++] = session->plan.tensors[i].name;
+    snprintf(what, sizeof what, "graph '%.128s' has no output", session->plan.graphs[graph].name);
+    if (status == SAMBA_OK)
+        status = fail_name(session, what, output, "it has", names, count);
+    samba_arena_free(&arena);
+    return status;
 }
 
 /* The names of a graph's tensors of a kind, to be cleared. */
@@ -94,7 +136,9 @@ static samba_status check_fields(const samba_feed *feed, int32_t graph)
         if (!input)
             continue;
         if (input->dtype != (int32_t)field->dtype)
-            return samba_fail(feed->session->context, SAMBA_ERROR_DTYPE, "field '%s' is %s, and the input of that name is %s",
+            return samba_fail(feed->session->context, SAMBA_ERROR_DTYPE,
+                              "field '%s' is %s, and the input of that name is %s: make the source of that dtype "
+                              "(samba_column.field of a file)",
                               field->name, samba_dtype_name(field->dtype), samba_dtype_name((samba_dtype)input->dtype));
         if (input->rank != field->rank + 1 ||
             memcmp(input->shape + 1, field->shape, sizeof *field->shape * (size_t)field->rank) != 0)
@@ -137,14 +181,8 @@ samba_status samba_feed_add(samba_feed *feed, const char *output, int *place)
             return SAMBA_OK;
     SAMBA_TRY(samba_feed_graph_of(feed->session, feed->graph_name, &graph));
     const samba_plan_tensor *tensor = tensor_of(feed->session, graph, output);
-    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT) {
-        samba_text names;
-        list_tensors(&names, feed->session, graph, SAMBA_KIND_OUTPUT);
-        samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'; it has %.400s",
-                   feed->session->plan.graphs[graph].name, output, names.data ? names.data : "none");
-        samba_text_clear(&names);
-        return SAMBA_ERROR_NAME;
-    }
+    if (!tensor || tensor->kind != SAMBA_KIND_OUTPUT)
+        return fail_output(feed->session, graph, output);
     if (feed->output_count == SAMBA_FEED_OUTPUTS)
         return samba_fail(feed->session->context, SAMBA_ERROR_ARGUMENT, "metrics of more than %d outputs",
                           SAMBA_FEED_OUTPUTS - 1);
@@ -170,12 +208,17 @@ samba_status samba_feed_check_inputs(samba_session *session, const samba_source 
             found = samba_sizes_find(session, graph, source->o.fields[i].name) == t;
         if (found)
             continue;
+        const char *fields[SAMBA_MAX_FIELDS];
+        for (int i = 0; i < source->o.field_count; i++)
+            fields[i] = source->o.fields[i].name;
+        const char *near = samba_nearest(plan->tensors[t].name, fields, source->o.field_count);
         samba_text names;
         samba_feed_list_fields(&names, session, source);
         samba_fail(session->context, SAMBA_ERROR_NAME,
-                   "no field of the source gives input '%s' of graph '%s'; its fields are %.400s: name one of them so, or "
+                   "no field of the source gives input '%s' of graph '%s'%s%s%s; its fields are %.400s: name one of them so, or "
                    "samba_session_set gives it a value that stays",
-                   plan->tensors[t].name, plan->graphs[graph].name, names.data ? names.data : "none");
+                   plan->tensors[t].name, plan->graphs[graph].name, near ? " (is it '" : "", near ? near : "", near ? "'?)" : "",
+                   names.data ? names.data : "none");
         samba_text_clear(&names);
         return SAMBA_ERROR_NAME;
     }
@@ -236,8 +279,7 @@ static samba_status make_outputs(samba_feed *feed, int32_t number, samba_feed_gr
     for (int i = 0; i < feed->output_count; i++) {
         const samba_plan_tensor *output = tensor_of(feed->session, number, feed->outputs[i]);
         if (!output)
-            return samba_fail(feed->session->context, SAMBA_ERROR_NAME, "graph '%s' has no output '%s'",
-                              feed->session->plan.graphs[number].name, feed->outputs[i]);
+            return fail_output(feed->session, number, feed->outputs[i]);
         if (!graph->outputs[i])
             SAMBA_TRY(samba_tensor_new(feed->session->context, feed->outputs[i], (samba_dtype)output->dtype, output->rank,
                                        output->shape, &graph->outputs[i]));

@@ -3,6 +3,7 @@
  * The loop: epochs of steps; behind a step what is due - a test, early stopping, the best weights, a checkpoint. A step is a
  * function of the session, the epoch's order and the schedule, all of which checkpoints keep, so a training that is resumed makes
  * the same bits. */
+#include "base/busy.h"
 #include "base/null.h"
 #include "train/train.h"
 
@@ -26,7 +27,7 @@ static void set_rates(samba_loop *loop, samba_run_options *run)
     run->hyperparameter_count = loop->rate_count;
 }
 
-/* One step, of as many batches as the PEF accumulates; `samples` is 0 where the epoch has ended before. */
+/* One step, of as many batches as the PEF accumulates; the loss is the mean over the replicas. `samples` are theirs together, 0 where the epoch has ended before. */
 static samba_status step(samba_loop *loop, double *loss, int64_t *samples)
 {
     *loss = 0;
@@ -44,11 +45,16 @@ static samba_status step(samba_loop *loop, double *loss, int64_t *samples)
         SAMBA_TRY(samba_feed_run(&loop->feed, &batch, &run, &graph));
         if (i == 0)
             set_rates(loop, &run);
+        run.data_parallel = loop->o.data_parallel;
         SAMBA_TRY(samba_run(loop->session, &run));
         SAMBA_TRY(samba_tensor_item(graph->outputs[0], &part));
         *loss += part / loop->accumulation;
         *samples += batch.count;
     }
+    double sums[] = {*loss, (double)*samples};
+    SAMBA_TRY(samba_train_sum(loop->context, &loop->replicas, 2, sums));
+    *loss = sums[0] / loop->replicas.size;
+    *samples = (int64_t)sums[1];
     if (isnan(*loss))
         return samba_fail(loop->context, SAMBA_ERROR_STATE,
                           "samba_train: the loss of step %lld is no number (NaN), which no further step can mend: a smaller lr, "
@@ -128,6 +134,7 @@ static samba_status look(samba_loop *loop, bool epoch_ends, bool stepped)
         SAMBA_TRY(test(loop, due));
     if (epoch_ends)
         SAMBA_TRY(end_epoch(loop, tests));
+    SAMBA_TRY(samba_loop_agree(loop));
     loop->finished = last || loop->stopped;
     return checkpoint || loop->finished ? samba_loop_save(loop) : SAMBA_OK;
 }
@@ -161,7 +168,7 @@ static samba_status epoch(samba_loop *loop)
     else
         snprintf(loop->label, sizeof loop->label, "epoch %lld", (long long)number + 1);
     samba_progress_begin(&loop->progress, loop->o.progress, loop->label, steps < 0 ? 0 : steps,
-                         loop->o.batch_size * loop->accumulation);
+                         loop->o.batch_size * loop->accumulation * loop->replicas.size);
     loop->progress.lines = true;
     SAMBA_TRY(samba_loader_begin(loop->train, number, loop->epoch_step * loop->accumulation));
     while (loop->epoch == number && !loop->finished) {
@@ -177,11 +184,16 @@ static samba_status epoch(samba_loop *loop)
 
 static samba_status train(samba_loop *loop)
 {
+    SAMBA_TRY(samba_loop_join(loop));
     SAMBA_TRY(samba_loop_open(loop));
     SAMBA_TRY(samba_loop_resume(loop));
     SAMBA_TRY(samba_loop_open_history(loop));
+    const samba_busy_mark begin = samba_busy_begin();
     while (!loop->finished)
         SAMBA_TRY(epoch(loop));
+    char notice[160];
+    if (loop->o.progress && samba_busy_notice(&begin, samba_session_threads(loop->session), notice)[0])
+        fprintf(loop->o.progress, "%s\n", notice);
     return loop->o.restore_best ? samba_loop_restore_best(loop) : SAMBA_OK;
 }
 

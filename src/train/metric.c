@@ -108,6 +108,48 @@ void samba_metric_free(samba_metric *m)
     samba_free(m->context, m, sizeof *m);
 }
 
+/* Classes up to the greatest that a replica has seen; those behind its own are 0. */
+static samba_status share_classes(samba_metric *m, const samba_replicas *replicas)
+{
+    const int64_t own = m->class_count;
+    int64_t most = 0;
+    int64_t *counted = samba_alloc(m->context, sizeof *counted * (size_t)replicas->size);
+    if (!counted)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = samba_replicas_gather(m->context, &own, sizeof own, counted);
+    for (int r = 0; r < replicas->size && status == SAMBA_OK; r++)
+        most = counted[r] > most ? counted[r] : most;
+    samba_free(m->context, counted, sizeof *counted * (size_t)replicas->size);
+    SAMBA_TRY(status);
+    if (most == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_grow(m->context, (void **)&m->classes, sizeof *m->classes, &m->class_room, most));
+    m->class_count = most;
+    const size_t bytes = sizeof *m->classes * (size_t)most;
+    counts *all = samba_alloc(m->context, bytes * (size_t)replicas->size);
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    status = samba_replicas_gather(m->context, m->classes, bytes, all);
+    if (status == SAMBA_OK)
+        memset(m->classes, 0, bytes);
+    for (int64_t i = 0; i < replicas->size * most && status == SAMBA_OK; i++) {
+        counts *to = &m->classes[i % most];
+        *to = (counts){to->right + all[i].right, to->predicted + all[i].predicted, to->there + all[i].there};
+    }
+    samba_free(m->context, all, bytes * (size_t)replicas->size);
+    return status;
+}
+
+samba_status samba_metric_share(samba_metric *m, const samba_replicas *replicas)
+{
+    double sums[] = {m->sum, m->weight};
+    if (replicas->size <= 1)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_train_sum(m->context, replicas, 2, sums));
+    m->sum = sums[0], m->weight = sums[1];
+    return share_classes(m, replicas);
+}
+
 void samba_metric_reset(samba_metric *m)
 {
     if (!m)

@@ -77,17 +77,22 @@ static samba_status find_monitor(samba_loop *loop)
     const samba_train_options *o = &loop->o;
     const char *wanted = o->monitor ? o->monitor : "loss";
     samba_text names;
+    const char **figures;
+    SAMBA_TRY(SAMBA_ROOM(&loop->arena, figures, o->metric_count + 1));
+    for (int i = 0; i <= o->metric_count; i++)
+        figures[i] = loop->values[i].name;
     for (loop->monitored = 0; loop->monitored <= o->metric_count; loop->monitored++)
         if (strcmp(loop->values[loop->monitored].name, wanted) == 0) {
             loop->greater =
                 loop->monitored > 0 && samba_metric_is_greater_better(samba_metric_its(loop->metrics[loop->monitored - 1])->kind);
             return SAMBA_OK;
         }
+    const char *near = samba_nearest(wanted, figures, o->metric_count + 1);
     samba_text_init(&names, loop->context);
     for (int i = 0; i <= o->metric_count; i++)
-        samba_text_add(&names, "%s'%s'", i ? ", " : "", loop->values[i].name);
-    samba_fail(loop->context, SAMBA_ERROR_NAME, "samba_train: monitor is '%s', and the figures are %.400s", wanted,
-               names.data ? names.data : "");
+        samba_text_add(&names, "%s'%s'", i ? ", " : "", figures[i]);
+    samba_fail(loop->context, SAMBA_ERROR_NAME, "samba_train: monitor is '%s'%s%s%s, and the figures are %.400s", wanted,
+               near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", names.data ? names.data : "");
     samba_text_clear(&names);
     return SAMBA_ERROR_NAME;
 }
@@ -114,6 +119,7 @@ static samba_status make_loaders(samba_loop *loop)
         SAMBA_TRY(samba_feed_rows(loop->session, o->train, o->graph_name, &o->batch_size));
     samba_loader_options by = loader_options(o, true);
     SAMBA_TRY(samba_loader_new(loop->context, o->train, &by, &loop->train));
+    SAMBA_TRY(samba_loader_deal(loop->train, loop->replicas.rank, loop->replicas.size, loop->accumulation));
     if (!o->validation)
         return SAMBA_OK;
     by = loader_options(o, false);
@@ -148,20 +154,26 @@ static samba_status count_steps(samba_loop *loop)
 {
     const samba_train_options *o = &loop->o;
     const int64_t batches = samba_loader_batches(loop->train);
-    loop->epoch_steps = batches < 0 ? -1 : batches / loop->accumulation;
-    if (loop->accumulation > 1 && !o->drop_last &&
-        (batches < 0 || batches % loop->accumulation > 0 || samba_source_count(o->train) % o->batch_size > 0))
+    const int64_t together = (int64_t)loop->accumulation * loop->replicas.size;
+    loop->epoch_steps = batches < 0 ? -1 : batches / together;
+    if (together > 1 && !o->drop_last &&
+        (batches < 0 || batches % together > 0 || samba_source_count(o->train) % o->batch_size > 0))
         return samba_fail(
             loop->context, SAMBA_ERROR_SHAPE,
-            "samba_train: a step of this PEF is %d batches, and the last ones of an epoch may fill none: give drop_last",
-            loop->accumulation);
+            "samba_train: a step of this PEF%s is %lld batches, and the last ones of an epoch may fill none: give drop_last",
+            loop->replicas.size > 1 ? " and these replicas" : "", (long long)together);
     if (loop->epoch_steps == 0)
         return samba_fail(loop->context, SAMBA_ERROR_SHAPE,
                           "samba_train: a step takes %lld samples and there are only %lld to train on",
-                          (long long)(o->batch_size * loop->accumulation), (long long)samba_source_count(o->train));
+                          (long long)(o->batch_size * together), (long long)samba_source_count(o->train));
     loop->last_step = -1;
     if (o->epochs > 0 && loop->epoch_steps > 0 && !samba_mul_checked(loop->epoch_steps, o->epochs, &loop->last_step))
         loop->last_step = INT64_MAX;
+    if (o->steps > 0 && loop->last_step > 0 && o->steps > loop->last_step)
+        return samba_fail(loop->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_train: steps is %lld, and %lld epochs of %lld steps end before: give more epochs, or epochs 0, "
+                          "which goes on until the steps are made",
+                          (long long)o->steps, (long long)o->epochs, (long long)loop->epoch_steps);
     if (o->steps > 0 && (loop->last_step < 0 || o->steps < loop->last_step))
         loop->last_step = o->steps;
     return SAMBA_OK;
@@ -213,6 +225,7 @@ samba_evaluate_options samba_loop_evaluation(const samba_loop *loop)
     by.graph_name = loop->o.graph_name;
     by.metric_count = loop->o.metric_count;
     by.metrics = loop->metrics;
+    by.data_parallel = loop->o.data_parallel;
     return by;
 }
 

@@ -30,20 +30,20 @@ static json_t *state_json(const samba_loop *loop)
 {
     char seed[SAMBA_HEX64];
     const samba_train_options *o = &loop->o;
-    return json_pack("{s:I, s:I, s:I, s:s, s:b, s:b, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:o, s:I, s:o, s:b, s:o}",
-                     "train_format", (json_int_t)1, "train_samples", (json_int_t)samba_source_count(o->train), "batch_size",
-                     (json_int_t)o->batch_size, "seed", samba_hex64(o->seed, seed), "in_order", o->in_order, "drop_last",
-                     o->drop_last, "schedule", (int)o->schedule.kind, "epoch", (json_int_t)loop->epoch, "epoch_step",
-                     (json_int_t)loop->epoch_step, "step", (json_int_t)loop->step, "epoch_sum", samba_train_json(loop->epoch_sum),
-                     "epoch_samples", (json_int_t)loop->epoch_samples, "best", samba_train_json(loop->best), "best_step",
-                     (json_int_t)loop->best_step, "stop_best", samba_train_json(loop->stop.best), "stop_bad",
-                     (json_int_t)loop->stop.bad, "last_loss", samba_train_json(loop->last_loss), "stopped", loop->stopped,
-                     "rates", rates_json(loop));
+    return json_pack("{s:I, s:I, s:i, s:I, s:s, s:b, s:b, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:o, s:I, s:o, s:b, s:o}",
+                     "train_format", (json_int_t)1, "train_samples", (json_int_t)samba_source_count(o->train), "replicas",
+                     loop->replicas.size, "batch_size", (json_int_t)o->batch_size, "seed", samba_hex64(o->seed, seed), "in_order",
+                     o->in_order, "drop_last", o->drop_last, "schedule", (int)o->schedule.kind, "epoch", (json_int_t)loop->epoch,
+                     "epoch_step", (json_int_t)loop->epoch_step, "step", (json_int_t)loop->step, "epoch_sum",
+                     samba_train_json(loop->epoch_sum), "epoch_samples", (json_int_t)loop->epoch_samples, "best",
+                     samba_train_json(loop->best), "best_step", (json_int_t)loop->best_step, "stop_best",
+                     samba_train_json(loop->stop.best), "stop_bad", (json_int_t)loop->stop.bad, "last_loss",
+                     samba_train_json(loop->last_loss), "stopped", loop->stopped, "rates", rates_json(loop));
 }
 
 samba_status samba_loop_save(samba_loop *loop)
 {
-    if (!loop->o.folder)
+    if (!loop->o.folder || !samba_loop_saves(loop))
         return SAMBA_OK;
     json_t *object = state_json(loop);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
@@ -68,7 +68,7 @@ static samba_status best_path(samba_loop *loop, samba_text *path)
 samba_status samba_loop_save_best(samba_loop *loop)
 {
     samba_text path;
-    if (!loop->o.folder)
+    if (!loop->o.folder || !samba_loop_saves(loop))
         return SAMBA_OK;
     samba_status status = best_path(loop, &path);
     if (status == SAMBA_OK)
@@ -82,6 +82,7 @@ samba_status samba_loop_restore_best(samba_loop *loop)
     samba_text path;
     if (isnan(loop->best))
         return SAMBA_OK;
+    SAMBA_TRY(samba_loop_wait(loop)); /* until it is written */
     samba_status status = best_path(loop, &path);
     if (status == SAMBA_OK)
         status = samba_session_load(loop->session, path.data);
@@ -152,6 +153,9 @@ static samba_status check_same(const samba_loop *loop, const samba_checkpoint *c
     } same[] = {{"train_samples", "count of samples", samba_source_count(o->train)},
                 {"batch_size", "batch size", o->batch_size},
                 {"schedule", "kind of schedule", (long long)o->schedule.kind}};
+    const json_t *replicas = json_object_get(object, "replicas");
+    if (replicas ? json_integer_value(replicas) != loop->replicas.size : loop->replicas.size > 1)
+        return differs(loop, checkpoint, "count of replicas", replicas ? json_integer_value(replicas) : 1, loop->replicas.size);
     for (int i = 0; i < SAMBA_COUNT(same); i++) {
         const long long then = json_integer_value(json_object_get(object, same[i].key));
         if (then != same[i].now)
@@ -213,9 +217,11 @@ samba_status samba_loop_resume(samba_loop *loop)
     samba_checkpoint *checkpoint;
     if (!loop->o.folder)
         return SAMBA_OK;
-    if (!loop->o.resume)
+    if (!loop->o.resume && loop->replicas.rank == 0)
         SAMBA_TRY(check_empty(loop));
-    SAMBA_TRY(samba_checkpoint_prepare(loop->context, loop->o.folder));
+    if (loop->replicas.rank == 0)
+        SAMBA_TRY(samba_checkpoint_prepare(loop->context, loop->o.folder));
+    SAMBA_TRY(samba_loop_wait(loop));
     if (!loop->o.resume)
         return SAMBA_OK;
     SAMBA_TRY(samba_checkpoint_newest(loop->context, loop->o.folder, &checkpoint));

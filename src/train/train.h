@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of training loops. feed.c makes runs of batches, evaluate.c tests, options.c checks what was asked for, loop.c is
+ * The inside of training loops. feed.c makes runs of batches, evaluate.c tests, together.c is what replicas agree on, options.c checks what was asked for, loop.c is
  * the loop, state.c what a checkpoint keeps of it, tell.c what it says. The room sees sessions by their plan, and prints only
  * into files that the caller gave. */
 #ifndef SAMBA_TRAIN_H
@@ -9,9 +9,14 @@
 #include "data/source.h"
 #include "runtime/runtime.h"
 #include <jansson.h>
+#include <sambaflow/parallel.h>
 #include <sambaflow/train.h>
 
 const samba_metric_options *samba_metric_its(const samba_metric *metric);
+/* What all replicas have counted, in each. */
+samba_status samba_metric_share(samba_metric *metric, const samba_replicas *replicas);
+/* together.c: the sum of each number over the replicas, on all the same bits. */
+samba_status samba_train_sum(samba_context *context, const samba_replicas *replicas, int count, double *numbers);
 
 /* ---- feed.c: batches of a source as runs of a session ---- */
 enum { SAMBA_FEED_OUTPUTS = 32 };
@@ -67,6 +72,7 @@ typedef struct samba_train_rate { /* a learning rate of the PEF */
 typedef struct samba_loop {
     samba_context *context;
     samba_session *session;
+    samba_replicas replicas; /* this one is one of */
     samba_train_options o;
     samba_arena arena;
     samba_loader *train, *validation;
@@ -76,7 +82,7 @@ typedef struct samba_loop {
     bool tested;
     int monitored; /* of values */
     bool greater;
-    int accumulation;               /* runs in a step */
+    int accumulation;               /* runs in a step of one replica */
     int64_t epoch_steps, last_step; /* -1: not known */
     samba_train_rate rates[SAMBA_TRAIN_RATES];
     int rate_count;
@@ -103,6 +109,13 @@ typedef struct samba_loop {
 samba_status samba_loop_open(samba_loop *loop);
 samba_evaluate_options samba_loop_evaluation(const samba_loop *loop); /* what a test of the validation is asked for */
 void samba_loop_close(samba_loop *loop);
+
+/* together.c */
+samba_status samba_loop_join(samba_loop *loop);  /* finds the other replicas, before the loop is opened */
+samba_status samba_loop_agree(samba_loop *loop); /* one that is to stop stops all */
+samba_status samba_loop_wait(const samba_loop *loop);
+bool samba_loop_saves(
+    const samba_loop *loop); /* all have the same weights, and one saves; all where each has a part of the state */
 
 /* state.c */
 samba_status samba_loop_resume(samba_loop *loop); /* also makes the folder ready */

@@ -505,7 +505,7 @@ does "app: sections of modules: compare with the reference" "agree with the refe
 # ---- PEFs that are none ----
 cp "$pef" good.pef
 refuses "missing file" 1 "nowhere.pef" "$sambaflow" inspect nowhere.pef
-refuses "directory as file" 1 "directory" "$sambaflow" inspect .
+refuses "directory as file" 1 "is a folder and no PEF" "$sambaflow" inspect .
 refuses "app: missing file" 1 "nowhere.pef" "$logreg" run -p nowhere.pef
 size=$(stat -c %s good.pef)
 for part in 0 1 7 16 $((size / 2)) $((size - 1)); do

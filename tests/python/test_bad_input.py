@@ -261,7 +261,7 @@ SESSIONS = [
     (lambda p: Session("a\0b"), ValueError, "pef has a NUL in it"),
     (lambda p: Session(b"\xff\xfe.pef"), errors.FileError, "No such file"),
     (lambda p: Session("x" * 70000), errors.FileError, "cannot read"),
-    (lambda p: Session(p.folder), errors.FileError, "directory"),
+    (lambda p: Session(p.folder), errors.FileError, "is a folder and no PEF"),
     (lambda p: Session(p.pef, threads=-1), errors.ArgumentError, "-1 threads: give 1 to 4096"),
     (lambda p: Session(p.pef, threads=2**40), OverflowError, "int"),
     (lambda p: Session(p.pef, seed=-1), OverflowError, "negative"),

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program of PyTorch expects and the device does not do by itself is said, once: weights that were trained and not fetched
-before a model that shares them is traced, and a scheduler whose rate no run is given."""
+before a model that shares them is traced, a scheduler whose rate no run is given, and a loss that compares each guess with each
+target."""
 
 import contextlib
 import copy
+import pathlib
 import pickle
 import warnings
 
@@ -167,3 +169,29 @@ def test_lazy_parameters_stay_without_values(tmp_path):
     with silence():
         model.state_dict()
     assert not model.trunk.weight.has_data
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_loss_that_broadcasts(tmp_path, name):
+    """As torch: a warning at the user's line where the target has another shape than the guess, and none else."""
+    loss = getattr(torch.nn.functional, name)
+
+    class Line(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = torch.nn.Linear(4, 1)
+
+        def forward(self, x, y):
+            return loss(self.line(x), y)
+
+    samba.session.reset()
+    model, (x, y) = samba.from_torch_model_(Line()), batch()
+    flat = samba.from_torch_tensor(torch.randn(16), name="y")
+    with pytest.warns(UserWarning, match="different to the input size"):
+        loss(torch.randn(16, 1), torch.randn(16))
+    with pytest.warns(UserWarning, match=rf"{name}: the target has the shape \(16\) and the input \(16, 1\).*\(16, 16\)") as said:
+        samba.session.compile(model, (x, flat), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path))
+    assert {pathlib.Path(w.filename).name for w in said} == {pathlib.Path(__file__).name}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        samba.session.compile(model, (x, y), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path))

@@ -428,7 +428,7 @@ TEST(test_files)
     begin(&f, false);
     OWN_PLAN plan;
     refuse_in(f.context, samba_pef_read(f.context, "/nowhere/there.pef", &plan), SAMBA_ERROR_FILE, "/nowhere/there.pef");
-    refuse_in(f.context, samba_pef_read(f.context, "/tmp", &plan), SAMBA_ERROR_FILE, "directory");
+    refuse_in(f.context, samba_pef_read(f.context, "/tmp", &plan), SAMBA_ERROR_FILE, "is a folder and no PEF");
     refuse_in(f.context, samba_pef_write(f.context, &f.plan, "/nowhere/there.pef"), SAMBA_ERROR_FILE, "/nowhere/there.pef");
     assert_int_equal(truncate(path, ((off_t)16 << 30) + 1), 0);
     refuse_in(f.context, samba_pef_read(f.context, path, &plan), SAMBA_ERROR_FORMAT, "the largest PEF has");

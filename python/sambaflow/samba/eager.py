@@ -26,6 +26,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
 from sambaflow.samba import _state, changed, pairs, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.calls import as_rule, mismatch, plain
+from sambaflow.samba.locations import outside
 from sambaflow.samba.pairs import REALS, complex_of, pair_of
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, make_wrapper, run_on_held
 from sambaflow.samba.trace import _TORCH_DTYPES, COMPLEX, RULES, Tracer, dtype_number
@@ -694,14 +695,6 @@ def _tell(name):
         HostFallbackWarning,
         stacklevel=outside(),
     )
-
-
-def outside():
-    """How far up the stack the user's line is."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("sambaflow.", "torch.")):
-        frame, level = frame.f_back, level + 1
-    return max(level, 1)
 
 
 _read_rules()

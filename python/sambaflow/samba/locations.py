@@ -47,3 +47,11 @@ def describe(module, code=False):
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() if code else ""
         parts.append(f"{name.decode(errors='replace')}:{frame.f_lineno}" + (f": {line}" if line else ""))
     return f" (in {', '.join(parts)})" if parts else ""
+
+
+def outside():
+    """How far up the stack the user's line is."""
+    frame, level = sys._getframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("sambaflow.", "torch.")):
+        frame, level = frame.f_back, level + 1
+    return max(level, 1)

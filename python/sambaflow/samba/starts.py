@@ -7,7 +7,7 @@ from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError
 from sambaflow.samba import _state
-from sambaflow.samba.eager import outside
+from sambaflow.samba.locations import outside
 
 _told = _state.until_reset(set())
 

@@ -63,7 +63,10 @@ static samba_status file_open(const char *path, samba_hdf5_file **file, char *me
         return refuse(SAMBA_ERROR_MEMORY, message, "no memory", NULL);
     *f = (samba_hdf5_file){.file = -1, .found = -1, .type = -1};
     *file = f;
-    f->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_cache(list, 0, 12289, SAMBA_HDF5_CACHE, 0); /* as many places as a prime far above the chunks that it holds */
+    f->file = H5Fopen(path, H5F_ACC_RDONLY, list);
+    H5Pclose(list);
     return f->file >= 0 ? SAMBA_OK : refuse(SAMBA_ERROR_FORMAT, message, "it is no HDF5 file, or a damaged one", NULL);
 }
 

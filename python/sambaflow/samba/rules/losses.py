@@ -6,10 +6,11 @@ import torch.nn.functional as F
 
 from sambaflow import launch
 from sambaflow._core import ffi, lib
-from sambaflow.samba import _state
+from sambaflow.samba.locations import outside
 from sambaflow.samba.rules.common import optional
 from sambaflow.samba.sambatensor import values_of
 from sambaflow.samba.trace import rule
+from sambaflow.words import text
 
 _REDUCTIONS = {"mean": lib.SAMBA_MEAN, "sum": lib.SAMBA_SUM, "none": lib.SAMBA_NO_REDUCTION}
 
@@ -26,25 +27,12 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
     return _REDUCTIONS[reduction]
 
 
-_told = _state.until_reset(set())
-
-
-def _same_shape(t, loss, input, target):
-    """Warns, once for each sentence, where torch does: a target of another shape is broadcast, so that each prediction meets the
-    targets of other samples."""
-    if input.shape == target.shape:
-        return
-    try:
-        shape = torch.broadcast_shapes(input.shape, target.shape)
-    except RuntimeError:
-        return  # which the library refuses
-    said = (
-        f"{loss}: the input is {tuple(input.shape)} and the target {tuple(target.shape)}, so that {tuple(shape)} pairs "
-        f"are compared: give the target the input's shape, as target.view_as(input), or expand it if this is meant{t.where()}"
-    )
-    if said not in _told:
-        _told.add(said)
-        launch.warn(said, UserWarning, stacklevel=2)
+def _compared(t, value):
+    """The traced loss of an input and a target. Where one is broadcast to the other, the library warns, as torch does."""
+    result = t.wrap(value)
+    while warning := text(lib.samba_context_warning(t.context.c)):
+        launch.warn(warning, UserWarning, stacklevel=outside())
+    return result
 
 
 # ---- distances ----
@@ -52,30 +40,28 @@ def _same_shape(t, loss, input, target):
 
 @rule(F.mse_loss)
 def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    _same_shape(t, "mse_loss", input, target)
-    return t.wrap(
-        lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    return _compared(
+        t, lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
     )
 
 
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    _same_shape(t, "l1_loss", input, target)
-    return t.wrap(
-        lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    return _compared(
+        t, lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
     )
 
 
 @rule(F.smooth_l1_loss)
 def smooth_l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    _same_shape(t, "smooth_l1_loss", input, target)
-    return t.wrap(lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(size_average, reduce, reduction)))
+    return _compared(t, lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.huber_loss)
 def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
-    _same_shape(t, "huber_loss", input, target)
-    return t.wrap(lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(reduction=reduction)))
+    return _compared(
+        t, lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(reduction=reduction))
+    )
 
 
 # ---- likelihoods ----
@@ -83,8 +69,8 @@ def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
 
 @rule(F.kl_div)
 def kl_div(t, input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    return t.wrap(
-        lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True))
+    return _compared(
+        t, lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True))
     )
 
 
@@ -112,7 +98,7 @@ def binary_cross_entropy_with_logits(
 @rule(F.poisson_nll_loss)
 def poisson_nll_loss(t, input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
     options = ffi.new("samba_poisson_nll_options *", [not log_input, full, eps, _chosen(size_average, reduce, reduction)])
-    return t.wrap(lib.samba_poisson_nll_loss(t.value(input), t.value(target), options))
+    return _compared(t, lib.samba_poisson_nll_loss(t.value(input), t.value(target), options))
 
 
 @rule(F.gaussian_nll_loss)
@@ -123,7 +109,7 @@ def gaussian_nll_loss(t, input, target, var, full=False, eps=1e-6, reduction="me
         else lib.samba_constant(t.graph, var, lib.samba_value_dtype(t.value(input)), 0, ffi.NULL)
     )
     options = ffi.new("samba_gaussian_nll_options *", [full, eps, _chosen(reduction=reduction)])
-    return t.wrap(lib.samba_gaussian_nll_loss(t.value(input), t.value(target), var, options))
+    return _compared(t, lib.samba_gaussian_nll_loss(t.value(input), t.value(target), var, options))
 
 
 # ---- classes ----
@@ -193,7 +179,7 @@ def ctc_loss(t, log_probs, targets, input_lengths, target_lengths, blank=0, redu
 
 @rule(F.soft_margin_loss)
 def soft_margin_loss(t, input, target, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_soft_margin_loss(t.value(input), t.value(target), _chosen(size_average, reduce, reduction)))
+    return _compared(t, lib.samba_soft_margin_loss(t.value(input), t.value(target), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.hinge_embedding_loss)
