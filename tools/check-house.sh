@@ -84,7 +84,8 @@ while read -r file; do
         complain "$file does not begin with its SPDX line"
     lines=$(wc -l <"$file")
     [ "$lines" -le 800 ] || complain "$file has $lines lines; 800 is the limit: split it along its ideas"
-done < <(find include src python tests bench examples tools -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.sh' |
+done < <(find include src python tests bench examples tools -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.py' \
+    -o -name '*.sh' |
     grep -vE '_(values|table).h$')
 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi

@@ -110,8 +110,8 @@ typedef struct samba_file_options {
     bool no_header;    /* of CSV: the first line is a sample */
     bool fill_missing; /* empty cells, NA, NaN and null are `missing`; else they are refused by their line */
     double missing;
-    /* Bytes that samples may take; 0: 1 GiB. samba_source_file reads a larger file in parts: .csv, .tsv and .jsonl by how large they
-     * are, .h5 by how large its datasets are. */
+    /* Bytes that samples may take; 0: 1 GiB. samba_source_file reads a larger file in parts: .csv, .tsv and .jsonl by how large
+     * they are, .h5 by how large its datasets are. */
     int64_t memory;
 } samba_file_options;
 SAMBA_API samba_file_options samba_file_defaults(void);
@@ -123,12 +123,12 @@ SAMBA_API samba_file_options samba_file_defaults(void);
  * a column that is not there; SHAPE: columns or sizes that do not make the field; ARGUMENT: options; FILE. */
 SAMBA_API samba_status samba_columns_read(samba_context *context, const char *path, const samba_file_options *options,
                                           samba_tensor_list *list);
-/* The same as a source. A file that is larger than options->memory stays where it is, and a batch's samples are read when they are
- * asked for: the same samples in the same order, shuffled over the whole file as ever, each read from where it lies. Such a source
- * takes 8 bytes a sample of text and as much as `memory`, of which parts of text have a sixteenth, and of HDF5 what a batch takes
- * and 32 MiB, in a process of its own for each dataset. All of a text is read once, to check it and to know where its lines are.
- * The file must not change as long as the source is there: a batch that finds it changed fails (FILE). What becomes afterwards of a
- * file that was read whole has no effect. */
+/* The same as a source. A file that is larger than options->memory stays where it is, and a batch's samples are read when they
+ * are asked for: the same samples in the same order, shuffled over the whole file as ever, each read from where it lies. Such a
+ * source takes 8 bytes a sample of text and as much as `memory`, of which parts of text have a sixteenth, and of HDF5 what a
+ * batch takes and 32 MiB, in a process of its own for each dataset. All of a text is read once, to check it and to know where its
+ * lines are. The file must not change as long as the source is there: a batch that finds it changed fails (FILE). What becomes
+ * afterwards of a file that was read whole has no effect. */
 SAMBA_API samba_status samba_source_file(samba_context *context, const char *path, const samba_file_options *options,
                                          samba_source **source);
 

@@ -146,9 +146,9 @@ typedef struct samba_train_options {
     samba_train_event_fn *on_event; /* may be NULL */
     void *user;
     /* This process is one of several replicas (parallel.h), which all call samba_train with the same options, over a PEF that was
-     * compiled with data_parallel. The samples of a step are dealt to them, batch_size is one replica's, and the last samples of an
-     * epoch that do not fill a step of all want drop_last. Tests are dealt too. Losses, figures and events' samples are those of
-     * all, so all stop at one step; a callback's `stop` stops all. The first saves, shows progress and writes the history. A
+     * compiled with data_parallel. The samples of a step are dealt to them, batch_size is one replica's, and the last samples of
+     * an epoch that do not fill a step of all want drop_last. Tests are dealt too. Losses, figures and events' samples are those
+     * of all, so all stop at one step; a callback's `stop` stops all. The first saves, shows progress and writes the history. A
      * training is resumed by as many replicas. Sources must be read by number. */
     bool data_parallel;
 } samba_train_options;

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* The oldest warning not yet taken ("" when none, and of NULL), valid until the next call. The same text waits once, and 8 texts at
- * most. */
+/* The oldest warning not yet taken ("" when none, and of NULL), valid until the next call. The same text waits once, and 8 texts
+ * at most. */
 SAMBA_API const char *samba_context_warning(samba_context *context);
 
 #ifdef __cplusplus

@@ -47,8 +47,8 @@ typedef const samba_hdf5_interface *samba_hdf5_plugin_fn(void);
 samba_status samba_hdf5_begin(samba_context *context, const samba_hdf5_interface **interface);
 void samba_hdf5_end(void);
 
-/* hdf5_read.c: a dataset that stays open in a process of its own, which reads rows of it. The facts are checked: the dataset's size
- * fits and can be what the file holds. One thread at a time. */
+/* hdf5_read.c: a dataset that stays open in a process of its own, which reads rows of it. The facts are checked: the dataset's
+ * size fits and can be what the file holds. One thread at a time. */
 typedef struct samba_hdf5_rows samba_hdf5_rows;
 samba_status samba_hdf5_rows_open(samba_context *context, const char *path, const char *dataset, samba_hdf5_rows **rows);
 const samba_hdf5_facts *samba_hdf5_rows_facts(const samba_hdf5_rows *rows);

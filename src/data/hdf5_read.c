@@ -2,9 +2,8 @@
  *
  * A dataset of an HDF5 file as a tensor. libhdf5 crashes on some damaged files, so a child process has it read the file and sends
  * what is in it through a pipe: first what the dataset is, then its bytes, some rows at a time, and then whether all went well. A
- * child that ends too early tells of a damaged file. Where the dataset does not fit, the child stays and sends the rows that it is
- * asked for. What a file says that is more than its bytes can unpack to is refused before
- * there is memory for it. */
+ * child that ends too early tells of a damaged file. Where the dataset does not fit, the child stays and sends the rows that it
+ * is asked for. What a file says that is more than its bytes can unpack to is refused before there is memory for it. */
 #define _GNU_SOURCE /* pipe2 */
 #include "base/null.h"
 #include "data/data.h"

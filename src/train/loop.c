@@ -27,7 +27,8 @@ static void set_rates(samba_loop *loop, samba_run_options *run)
     run->hyperparameter_count = loop->rate_count;
 }
 
-/* One step, of as many batches as the PEF accumulates; the loss is the mean over the replicas. `samples` are theirs together, 0 where the epoch has ended before. */
+/* One step, of as many batches as the PEF accumulates; the loss is the mean over the replicas. `samples` are theirs together, 0
+ * where the epoch has ended before. */
 static samba_status step(samba_loop *loop, double *loss, int64_t *samples)
 {
     *loss = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of training loops. feed.c makes runs of batches, evaluate.c tests, together.c is what replicas agree on, options.c checks what was asked for, loop.c is
- * the loop, state.c what a checkpoint keeps of it, tell.c what it says. The room sees sessions by their plan, and prints only
- * into files that the caller gave. */
+ * The inside of training loops. feed.c makes runs of batches, evaluate.c tests, together.c is what replicas agree on, options.c
+ * checks what was asked for, loop.c is the loop, state.c what a checkpoint keeps of it, tell.c what it says. The room sees
+ * sessions by their plan, and prints only into files that the caller gave. */
 #ifndef SAMBA_TRAIN_H
 #define SAMBA_TRAIN_H
 

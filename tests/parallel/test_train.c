@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * samba_train by several replicas beside samba_train by one process on batches as large as theirs together: weights, losses and
- * figures are the same within rounding, and all replicas stop at one step. A training that ends early and is resumed has the bits of
- * one that was not. Every process runs this program; the first also trains alone.
+ * figures are the same within rounding, and all replicas stop at one step. A training that ends early and is resumed has the bits
+ * of one that was not. Every process runs this program; the first also trains alone.
  *
  *   launch.sh sockets 2 BUILD test_train */
 #include <sambaflow/sambaflow.h>

@@ -55,6 +55,30 @@ def silence():
         yield
 
 
+def test_forward_on_the_host(tmp_path):
+    """A model that the device has trained computes on the host with the weights that it was sent: said once, and not where they
+    were fetched, nor of a copy."""
+    model = samba.from_torch_model_(Net())
+    outputs, _ = traced(tmp_path, model)
+    x, y = torch.randn(16, 4), torch.randn(16, 1)
+    with silence():
+        model(x, y)  # nothing has been trained
+    samba.session.run(batch(), outputs)
+    with pytest.warns(UserWarning, match="Net is called on the host, where 'head.bias' has values from before the device trained"):
+        model(x, y)
+    with silence():
+        model(x, y)
+        samba.session.run(batch(), outputs)
+        samba.session.to_cpu(model)
+        model(x, y)
+    outputs, _ = traced(tmp_path, model)
+    samba.session.run(batch(), outputs)
+    with silence():
+        samba.session.to_cpu(model)
+        model(x, y)
+        copy.deepcopy(model)(x, y)
+
+
 def test_weights_that_were_not_fetched(tmp_path):
     model = samba.from_torch_model_(Net())
     outputs, _ = traced(tmp_path, model)

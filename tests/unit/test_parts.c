@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources that read files in parts beside the same read whole: CSV, JSON lines and HDF5, sample by sample, in the order of shuffled
- * epochs, with less memory than the file takes; and what is refused of them. The seed is printed. */
+ * Sources that read files in parts beside the same read whole: CSV, JSON lines and HDF5, sample by sample, in the order of
+ * shuffled epochs, with less memory than the file takes; and what is refused of them. The seed is printed. */
 #include "failing_allocator.h"
 #include "base/base.h"
 #include "data/hdf5.h"

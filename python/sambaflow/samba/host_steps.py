@@ -6,7 +6,8 @@ model that was traced may still train on the host: gradients of the host's are s
 The device does the steps, so torch's schedulers need not be told of them by a `step` of the optimizer. What a scheduler does to
 the learning rate is seen by a run that is given it as a hyperparameter; a loop that never gives it is told so, once.
 
-`model.state_dict()` and `model(x)` have the host's values. Where the device has trained and nobody has fetched, they are those from before.
+`model.state_dict()` and `model(x)` have the host's values. Where the device has trained and nobody has fetched, they are those
+from before.
 
 >>> import tempfile
 >>> import torch

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 from sambaflow import launch
 from sambaflow._core import ffi, lib
+from sambaflow.samba import _state
 from sambaflow.samba.locations import outside
 from sambaflow.samba.rules.common import optional
 from sambaflow.samba.sambatensor import values_of
@@ -27,11 +28,17 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
     return _REDUCTIONS[reduction]
 
 
+_told = _state.until_reset(set())
+
+
 def _compared(t, value):
-    """The traced loss of an input and a target. Where one is broadcast to the other, the library warns, as torch does."""
+    """The traced loss of an input and a target. Where one is broadcast to the other, the library warns, as torch does: once for
+    each line, though a model is traced twice."""
     result = t.wrap(value)
     while warning := text(lib.samba_context_warning(t.context.c)):
-        launch.warn(warning, UserWarning, stacklevel=outside())
+        if warning not in _told:
+            _told.add(warning)
+            launch.warn(warning, UserWarning, stacklevel=outside())
     return result
 
 
