@@ -290,7 +290,7 @@ def test_targets_that_broadcast(loss, shapes):
     given, target = torch.randn(shapes[0]), torch.randn(shapes[1])
     with pytest.warns(UserWarning, match="different to the input size"):
         expected = loss(given, target)
-    with pytest.warns(UserWarning, match=rf"^{loss.__name__}: the target has the shape .* seldom meant: squeeze, unsqueeze or reshape"):
+    with pytest.warns(UserWarning, match=rf"^{loss.__name__}: the target has the shape .* seldom meant: squeeze"):
         computed = loss(samba.from_torch_tensor(given), samba.from_torch_tensor(target))
     torch.testing.assert_close(computed.torch(), expected)
     with silence():

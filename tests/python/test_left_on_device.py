@@ -64,7 +64,7 @@ def test_forward_on_the_host(tmp_path):
     with silence():
         model(x, y)  # nothing has been trained
     samba.session.run(batch(), outputs)
-    with pytest.warns(UserWarning, match="Net is called on the host, where 'head.bias' has values from before the device trained"):
+    with pytest.warns(UserWarning, match="Net is called on the host, where 'head.bias' has values from before"):
         model(x, y)
     with silence():
         model(x, y)
