@@ -29,14 +29,13 @@ REFUSED = {
         lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x),
         "functionalize, while the model is traced: call the function itself",
     ),
-    "vmap": (lambda m, x: torch.vmap(m.a)(x), "torch.vmap"),
+    "vmap": (lambda m, x: torch.vmap(m.a)(x.repeat(300, 1)), "torch.vmap over .* samples"),
     "cond": (
         lambda m, x: torch.cond(x.sum() > 0, lambda a: m.a(a).sin(), lambda a: m.a(a).cos(), (x,)),
         r"operator cond takes functions.*torch.where",
     ),
     "while_loop": (looped, "operator while_loop takes functions"),
     "map": (lambda m, x: torch._higher_order_ops.map(lambda a: m.a(a).sin(), x), "operator map takes functions"),
-    "associative_scan": (lambda m, x: associative_scan(lambda a, b: a * b, m.a(x), 0, combine_mode="generic"), "torch.vmap"),
     "flex_attention": (flexible, "operator flex_attention takes functions.*scaled_dot_product_attention"),
     "another shape": (lambda m, x: m.a._apply(lambda t: t[:2])(x), r"a conversion of Linear in forward .* makes \(2, 4\)"),
 }
@@ -94,6 +93,8 @@ CHOSEN = {
     "init of memory made here": lambda m, x: (
         (nn.init.eye_(torch.empty(6, 4)) + nn.init.constant_(torch.empty(6, 4), 2.0) + m.a(x)).square().mean()
     ),
+    "vmap": lambda m, x: torch.vmap(lambda row: m.a(row).square().sum())(x).mean(),
+    "associative_scan": lambda m, x: associative_scan(lambda a, b: a * b, m.a(x), 0, combine_mode="generic").square().mean(),
     "functional_call": lambda m, x: torch.func.functional_call(m.a, dict(m.a.named_parameters()), (x,)).square().mean(),
 }
 

@@ -34,7 +34,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
-from sambaflow.samba import _state, convert
+from sambaflow.samba import _state, convert, host_steps
 from sambaflow.samba.arguments import module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.keywords import exact
@@ -116,8 +116,8 @@ def _with_loss(model, loss, names, keywords):
     """The model as what is traced: its inputs in order, the last one the target where there is a loss. It shares parameters,
     buffers and parts with the model, under the same names."""
     own = model.__dict__.get("forward")
-    hooks = [model._forward_hooks, model._forward_pre_hooks]
-    if any(hooks):
+    before = [hook for hook in model._forward_pre_hooks.values() if not isinstance(hook, host_steps.StaleForward)]
+    if model._forward_hooks or before:
         raise errors.UnsupportedError(
             f"fit: the {type(model).__name__} has forward hooks of its own, which would see the loss too: put them on a part"
         )
