@@ -441,7 +441,7 @@ static samba_status train(samba_trainer *t)
     }
     char notice[160];
     if (samba_busy_notice(&begin, samba_session_threads(t->session), notice)[0])
-        fprintf(t->progress_file, "%s\n", notice);
+        fprintf(stderr, "%s\n", notice);
     return SAMBA_OK;
 }
 

@@ -108,7 +108,7 @@ static samba_status tell_partial(const samba_session *session, samba_status stat
     snprintf(said, sizeof said, "%s", samba_error_message(session->context));
     return samba_fail(
         session->context, status,
-        "%s: a partial load takes every tensor whose name the PEF has; give the layer another name in the model, or "
+        "%s. A partial load takes every tensor whose name the PEF has: give the layer another name in the model, or "
         "give the other tensors alone (samba_session_load_tensors)",
         said);
 }

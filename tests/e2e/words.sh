@@ -20,7 +20,8 @@ fail() {
 }
 
 # What lines say without their numbers, the columns' width and the commands' common end.
-masked() { sed -E 's/[0-9]+(\.[0-9]+)?(e-?[0-9]+)?/N/g; s/ +/ /g; s/ $//'; }
+# A busy machine is told of, which no page is.
+masked() { sed -E '/^other programs had /d; s/[0-9]+(\.[0-9]+)?(e-?[0-9]+)?/N/g; s/ +/ /g; s/ $//'; }
 
 # Of the lines of a training the first and the last four epochs, with "..." between.
 shortened() {

@@ -260,7 +260,7 @@ TEST(inputs_and_outputs)
     OWN_TENSOR *example;
     need(samba_tensor_empty(context, "float32(2, 3)", SAMBA_FLOAT32, SIZES(2, 3), &example));
     assert_int_equal(samba_graph_add_input(g, example), SAMBA_ERROR_NAME); /* twice */
-    refuse(samba_graph_status(g), SAMBA_ERROR_NAME, "cannot be added");
+    refuse(samba_graph_status(g), SAMBA_ERROR_NAME, "the model has another input of that name already");
 }
 
 /* ---- memory ---- */
