@@ -28,11 +28,7 @@ static samba_ref below_each_other(samba_graph *graph, samba_ref above, samba_ref
 /* The pivots of lu (..., n + 1, n) with an identity for factors: lu_solve then exchanges rows and does nothing else. */
 static samba_ref exchanges(samba_graph *graph, samba_ref lu, int64_t n)
 {
-    samba_ref factors = samba_emit_rows(graph, lu, 0, n), zeros = zeros_like(graph, factors);
-    if (zeros == SAMBA_NONE)
-        return zeros;
-    samba_ref one = samba_emit_constant(graph, 1, (samba_dtype)samba_node_at(graph, factors)->dtype);
-    samba_ref identity = samba_emit_where_rows(graph, zeros, SAMBA_OP_ne, one);
+    samba_ref identity = samba_emit_identity(graph, samba_emit_rows(graph, lu, 0, n), SAMBA_NONE);
     return below_each_other(graph, identity, samba_emit_rows(graph, lu, n, n + 1));
 }
 

@@ -24,6 +24,8 @@ samba_ref samba_emit_where_rows(samba_graph *graph, samba_ref a, samba_op relati
 samba_ref samba_emit_diagonal(samba_graph *graph, samba_ref a);
 /* v (..., 1, n) on the diagonal of n x n matrices of zeros. */
 samba_ref samba_emit_diagonal_matrix(samba_graph *graph, samba_ref v);
+/* number (..., 1, 1) times the identity of a's shape, or the identity with NONE. */
+samba_ref samba_emit_identity(samba_graph *graph, samba_ref a, samba_ref number);
 /* x with a x = b, a triangular. */
 samba_ref samba_emit_triangular_solve(samba_graph *graph, samba_ref a, samba_ref b, bool upper, bool unit);
 /* (..., n + 1, n), and the x that it gives with a x = b, or the transpose of a. */

@@ -96,6 +96,17 @@ samba_ref samba_emit_diagonal_matrix(samba_graph *graph, samba_ref v)
     return samba_emit_where_rows(graph, samba_emit_expand(graph, v, node.rank, shape), SAMBA_OP_eq, SAMBA_NONE);
 }
 
+samba_ref samba_emit_identity(samba_graph *graph, samba_ref a, samba_ref number)
+{
+    if (a == SAMBA_NONE)
+        return a;
+    const samba_node node = *samba_node_at(graph, a);
+    if (number == SAMBA_NONE)
+        number = samba_emit_constant(graph, 1, (samba_dtype)node.dtype);
+    samba_ref all = samba_emit_expand(graph, number, node.rank, node.shape);
+    return samba_emit_where_rows(graph, all, SAMBA_OP_eq, SAMBA_NONE);
+}
+
 samba_ref samba_emit_triangular_solve(samba_graph *graph, samba_ref a, samba_ref b, bool upper, bool unit)
 {
     samba_attrs attrs = {.triangular = {.upper = upper, .unit = unit}};

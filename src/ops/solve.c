@@ -62,23 +62,11 @@ samba_status samba_vjp_solve(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, samba_emit_product(graph, negative, samba_emit_turned(graph, x)));
 }
 
-/* number (..., 1, 1) times the identity of a's shape, or the identity with NONE */
-static samba_ref identity(samba_graph *graph, samba_ref a, samba_ref number)
-{
-    if (a == SAMBA_NONE)
-        return a;
-    const samba_node node = *samba_node_at(graph, a);
-    if (number == SAMBA_NONE)
-        number = samba_emit_constant(graph, 1, (samba_dtype)node.dtype);
-    samba_ref all = samba_emit_expand(graph, number, node.rank, node.shape);
-    return samba_emit_where_rows(graph, all, SAMBA_OP_eq, SAMBA_NONE);
-}
-
 samba_ref samba_expand_inv(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     (void)node;
     samba_ref a = inputs[0], lu = samba_emit_lu(graph, a, false);
-    return samba_emit_lu_solve(graph, lu, identity(graph, a, SAMBA_NONE), false);
+    return samba_emit_lu_solve(graph, lu, samba_emit_identity(graph, a, SAMBA_NONE), false);
 }
 
 samba_status samba_vjp_inv(samba_vjp *vjp)
@@ -165,7 +153,7 @@ static samba_ref inverse_times(samba_graph *graph, samba_ref a, samba_ref lu, sa
     int64_t shape[SAMBA_MAX_RANK];
     memcpy(shape, node.shape, sizeof shape);
     shape[node.rank] = shape[node.rank + 1] = 1;
-    samba_ref right = identity(graph, a, samba_emit_reshape(graph, number, node.rank + 2, shape));
+    samba_ref right = samba_emit_identity(graph, a, samba_emit_reshape(graph, number, node.rank + 2, shape));
     return samba_emit_lu_solve(graph, lu, right, true);
 }
 
