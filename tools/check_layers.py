@@ -14,13 +14,13 @@ dlpack report runtime launch checkpoint parquet __main__ sambaflow
 onnx prepare text
 onnx_backend
 _state optimizer_facts keywords shown exits trees of_session profiler progress calls locations regions
-nominal patches tracebacks
-changed
+nominal patches tracebacks seeds
+changed attributes
 arguments torch_methods directives transforms differences unwritten copies host_steps
 sntype
 sambatensor views functions nn experts packed
 functional
-left owned convert same_value asked pairs
+left owned convert same_value asked pairs drawn
 trace
 rules
 onnx_module eager starts ports

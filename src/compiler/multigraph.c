@@ -20,6 +20,8 @@ struct samba_multigraph {
     entry **entries;
     int64_t capacity;
     int count;
+    char warning[SAMBA_SHOWN]; /* of what was compiled last */
+    bool told;                 /* it was taken */
 };
 
 static void free_entry(samba_context *context, entry *e)
@@ -166,7 +168,10 @@ const char *samba_multigraph_warning(samba_multigraph *m)
         if (warning)
             return warning;
     }
-    return "";
+    const bool told = !m || m->told;
+    if (m)
+        m->told = true;
+    return told ? "" : m->warning;
 }
 
 samba_status samba_multigraph_add_size(samba_multigraph *m, const samba_compile_options *given, const char *size)
@@ -192,9 +197,18 @@ samba_status samba_multigraph_add_size(samba_multigraph *m, const samba_compile_
 
 static samba_status link_all(samba_multigraph *m, samba_compiler *c)
 {
+    const samba_compiler **graphs;
     SAMBA_TRY(samba_arena_copy(&c->plan.arena, c->name, &c->plan.name));
-    for (int i = 0; i < m->count; i++)
-        SAMBA_TRY(samba_link(c, &m->entries[i]->compiler));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, graphs, m->count));
+    for (int i = 0; i < m->count; i++) {
+        graphs[i] = &m->entries[i]->compiler;
+        SAMBA_TRY(samba_link(c, graphs[i]));
+    }
+    SAMBA_TRY(samba_find_misspelt(c, graphs, m->count));
+    if (c->warning && strcmp(c->warning, m->warning) != 0) { /* compiling again does not repeat it */
+        snprintf(m->warning, sizeof m->warning, "%s", c->warning);
+        m->told = false;
+    }
     SAMBA_TRY(samba_share_constants(c));
     return samba_run_plan_passes(c);
 }

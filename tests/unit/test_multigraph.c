@@ -13,6 +13,13 @@ static samba_value network(samba_value x) { return samba_linear(samba_tanh(samba
 MODEL(trained) { samba_loss(g, "loss", samba_cross_entropy(network(samba_input(g, "x")), samba_input(g, "label"))); }
 MODEL(answering) { samba_output(g, "logits", network(samba_input(g, "question"))); }
 
+/* The same with a first layer of another name: `options`. */
+MODEL(renamed)
+{
+    samba_value hidden = samba_tanh(samba_linear(samba_input(g, "question"), options, 32));
+    samba_output(g, "logits", samba_linear(hidden, "out", CLASSES));
+}
+
 /* cache[:] = x; a cache of 4 rows that another graph adds up */
 static samba_value twos(samba_graph *g, const char *name, int64_t rows)
 {
@@ -447,6 +454,28 @@ TEST(optimizers_are_shared)
     assert_true(get_hyper(open_graphs(1), "mine.lr") == 0.05 && get_hyper(open_graphs(1), "train.optim0.lr") == 0.05);
 }
 
+/* A layer's name with a slip is told of once, by the trained one that it is almost; a name of its own is not. */
+TEST(a_slip_in_a_name_is_told)
+{
+    samba_optimizer o = samba_sgd(0.1);
+    need(add(training("train", &o)));
+    need(add_model("answer", renamed, "hiden", question));
+    open_graphs(1);
+    assert_string_equal(samba_multigraph_warning(graphs),
+                        "no graph trains parameter \"hiden.weight\" of graph \"answer\", which keeps the values that it begins "
+                        "with: is it meant to be \"hidden.weight\", which is trained? Graphs share what has one name");
+    assert_string_equal(samba_multigraph_warning(graphs), "");
+    open_graphs(1);
+    assert_string_equal(samba_multigraph_warning(graphs), "");
+    static const char *const meant[] = {"hidden", "ema.hidden", "another"};
+    for (int i = 0; i < 3; i++) {
+        samba_compile_options options = inference_of("answer", renamed, meant[i], 1, &question);
+        need(add_again(options));
+        open_graphs(1);
+        assert_string_equal(samba_multigraph_warning(graphs), "");
+    }
+}
+
 /* ---- no memory ---- */
 static samba_status compile_two(samba_context *own, void *unused)
 {
@@ -470,4 +499,4 @@ TEST(no_memory) { fail_each_allocation(compile_two, NULL); }
 
 TEST_MAIN_WITH(setup, teardown, weights_are_shared, buffers_are_shared, caches_are_written_in_place, inputs_are_regions,
                graphs_have_an_order, runs_take_turns, constants_are_shared, joined_constants, literals_are_shared,
-               names_mean_one_thing, optimizers_are_shared, no_memory)
+               names_mean_one_thing, optimizers_are_shared, a_slip_in_a_name_is_told, no_memory)

@@ -33,6 +33,7 @@ from torch.nn.modules.module import register_module_module_registration_hook, re
 from sambaflow import launch
 from sambaflow.errors import StateError
 from sambaflow.samba import _state
+from sambaflow.samba.locations import outside
 from sambaflow.samba.patches import Patch
 
 _sessions = weakref.WeakSet()  # that have traced something
@@ -66,6 +67,56 @@ def doubt_written(args):
 def doubt_first(_, args, kwargs):
     """The same of the tensor that a torch function was called with."""
     doubt_written(args[:1] or list(kwargs.values())[:1])
+
+
+def read(tensor):
+    """A program computes on the host with a parameter, an average of weights for one, or copies it: says so where the device has
+    trained it and nobody has fetched it."""
+    session = session_of(tensor)
+    if session is None or session._owned.is_fresh(tensor) or not _STALE.isdisjoint(session._owned.told) or not _by_program():
+        return
+    name = None
+    with contextlib.suppress(StateError):  # another thread runs the device meanwhile
+        name = session._owned.left(session, [tensor])
+    if name:
+        session._owned.told.add("read")
+        launch.warn(
+            f"{name!r} is read on the host, which has its values from before the device trained it: call "
+            "samba.session.to_cpu(model) first, in each step where each step reads weights",
+            UserWarning,
+            stacklevel=outside(),
+        )
+
+
+def read_among(args):
+    """The same of what an ATen operator reads."""
+    for x in args:
+        kind = x.__class__
+        if kind is list or kind is tuple:
+            read_among(x)
+        elif getattr(x, "_is_param", False) and hasattr(x, "_session"):
+            read(x)
+
+
+_STALE = frozenset(("read", "forward", "state_dict"))  # of which one is said
+_BETWEEN = tuple(f"sambaflow.samba.{name}" for name in ("sambatensor", "eager", "changed", "copies", "torch_methods"))
+
+
+def _by_program():
+    """Whether it is not this package that reads."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name not in _BETWEEN and name != "copy" and name.partition(".")[0] != "torch":
+            return not name.startswith("sambaflow.")
+        frame = frame.f_back
+    return False
+
+
+def handed_out(tensor):
+    """Who has the memory of a parameter reads it, or writes to it."""
+    doubt(tensor)
+    read(tensor)
 
 
 def asked_for_grad(tensor):

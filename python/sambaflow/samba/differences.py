@@ -15,6 +15,8 @@ import torch
 
 _LITERAL = re.compile(r'%\d+ = literal dtype=(\w+) shape=\[([\d,]*)\] data="([0-9a-f]*)"')
 _BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')
+_NUMBER = r"%\d+ = constant (\S+ \S+) value=(\S+) : \S+( \(in .*?\))?"
+_NUMBERS = re.compile(rf"compiled was  {_NUMBER}  and the model has  {_NUMBER}", re.S)
 _BOTH = re.compile(r"compiled was  (%\d+) = literal .*  and the model has  (%\d+) = literal ", re.S)
 
 
@@ -65,6 +67,13 @@ def refusal(said, pef, hint):
     _, first, difference = said.partition("First difference: ")
     if not first:
         return f"{pef}: give trace_graph the loss_indices of compile: {said}"
+    number = _NUMBERS.search(difference)
+    if number and number[1] == number[4] and number[2] != number[5]:
+        return (
+            f"forward has the number {float(number[5]):.6g}, and had {float(number[2]):.6g} when it was compiled, as a constant"
+            f"{number[6] or ''}: compile it again, if the model was changed; if forward takes it anew in each call, by "
+            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. The PEF is {pef}"
+        )
     if not difference.startswith("input "):
         return f"{pef}: compile it again, or give the model that was: {said}{hint}"
     if " and is " in difference:  # of another batch size, most often

@@ -407,6 +407,8 @@ def _describe(x, tensors, numbers, dtypes=_DTYPES):
 
 
 def _held(x):
+    if type(x) is SambaParameter:
+        changed.read(x)
     held = x._held if type(x) in _SAMBAS else x
     if held.dtype in REALS:
         held = torch.view_as_real(held.detach().resolve_conj())
@@ -641,6 +643,7 @@ def aten(func, args, kwargs):
             changed.doubt_written(args)
             return args[0]
         changed.doubt_written(args)
+        changed.read_among(args[1:])
         return run_on_held(func, args, kwargs)
     found = _library.get(packet)
     if found is not None and (packet is not torch.ops.aten._to_copy or _casts(args[0], kwargs)):
@@ -651,6 +654,7 @@ def aten(func, args, kwargs):
             return result
     if packet is torch.ops.aten._has_compatible_shallow_copy_type:  # whether one may take the other's place by `.data =`
         return isinstance(args[0], SambaTensor) and isinstance(args[1], SambaTensor)
+    changed.read_among(args)
     result = run_on_held(func, args, kwargs)
     if not (func.is_view or packet.__name__ in _MOVES or packet.__name__ in _told or torch._C._current_graph_task_id() != -1):
         _tell(packet.__name__)

@@ -54,6 +54,8 @@ class Owned:
         self._samples = {}  # id -> sample of a tensor when host and device had the same values
         self._settled = {}  # id -> sample of the host's values when they, or the device's, were last what the program had set
         self._stood = {}  # id -> (whether it required a gradient, its dtype) when it was traced
+        self.runs = 0  # that may have trained
+        self._fresh = {}  # id -> how many there were when host and device had the same values
         self.lost = None  # the name of a parameter whose training a reset has forgotten
         self.told = set()  # kinds of sentences of changed.py
 
@@ -103,6 +105,11 @@ class Owned:
         """Notes that host and device have the same values of a tensor: it was sent, or fetched."""
         if id(tensor) in self._tensors:
             self._samples[id(tensor)] = self._settled[id(tensor)] = _sample(tensor._held)
+            self._fresh[id(tensor)] = self.runs
+
+    def is_fresh(self, tensor):
+        """Whether nothing can have trained it since then."""
+        return self._fresh.get(id(tensor)) == self.runs
 
     def settle(self, tensor):
         """Notes that a tensor's values are as the program wants them, on the device and, perhaps others, on the host."""

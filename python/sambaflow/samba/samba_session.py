@@ -41,6 +41,7 @@ from sambaflow.samba import (
     never_given,
     nominal,
     output_grads,
+    seeds,
     trees,
     window,
 )
@@ -64,6 +65,7 @@ from sambaflow.samba.arguments import (
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
+from sambaflow.samba.attributes import Attributes
 from sambaflow.samba.auxiliary import Auxiliary
 from sambaflow.samba.forward import forward_graph
 from sambaflow.samba.keywords import UNSAID_FALSE, UNSAID_NORMAL, UNSAID_SECTION, exact, refuse_unknown
@@ -75,6 +77,7 @@ from sambaflow.samba.profiling import Profiling
 from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.saving import Saving
+from sambaflow.samba.seeds import initial_seed as torch_seed
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts, tell_untrained
 from sambaflow.samba.switches import Switches
@@ -101,8 +104,9 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         self.graphs = {}  # name -> SambaGraph, as add_graph was given them
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
-        self.seed, self._rates = 0, ()  # rates: of host_steps
-        self._doubts, self._watch = {}, None  # of changed.py
+        self.seed, self._torch_seed = seeds.start()
+        self._rates = ()  # of host_steps
+        self._doubts, self._watch, self._attributes = {}, None, Attributes()  # of changed.py, attributes.py
         self._forget_profiles()
         self._settings = Settings()
         self._all_off()
@@ -118,13 +122,15 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         `fast_memory` are defaults of compile. Other attributes are left alone. What was set up before is replaced. A command line
         needs no setup: parse_app_args tells the session, and what is set up wins over that."""
         self._settings.set_up(args)
-        self.seed = self._settings.of_setup.get("seed", self.seed)
+        if "seed" in self._settings.of_setup:
+            self.seed, self._torch_seed = self._settings.of_setup["seed"], None
 
     def take_arguments(self, args, own=(), given=()):
         """What parse_app_args calls, so that compile and trace_graph obey the command line: its namespace, the names of options
         that the application has replaced, and of those that were given. reset forgets them."""
         self._settings.take(args, own, given)
-        self.seed = self.seed if self._settings.seed is None else self._settings.seed
+        if self._settings.seed is not None:
+            self.seed, self._torch_seed = self._settings.seed, None
 
     def obeys(self, args):
         """Whether these are the arguments that take_arguments was given last."""
@@ -273,6 +279,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             raise errors.ArgumentError("trace_graph: no PEF is given: pef= takes the path that compile gave")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
+                seeds.follow(self)
                 device = self._settings.session(pef, self.seed, distlearn_config is not None)
         else:
             device = self._device
@@ -305,6 +312,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         device.set_hyperparameters(values)
         host_steps.watch(self, optimizers, model)
         changed.watch(self)
+        self._attributes = Attributes()
+        self._attributes.add(tracer, model)
         for tensor in outputs:
             tensor._pef = device.pef
         model.output_tensors = outputs
@@ -429,10 +438,12 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         added, and sends weights, inputs and optimizer state to the device, unless `transfer_device` is false.
         Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
+            seeds.follow(self)
             device = self._settings.session(pef, self.seed)
         before = self._device, self._aliases, self._traced, self._optimizers, self._owned, self._modes
         try:
             self._traced, self._optimizers, self._owned, self._modes = {}, {}, Owned(), {}
+            self._attributes = Attributes()
             self._use(device)
             for index, traced in enumerate(self._several):
                 self._end_trace(traced, index, transfer_device)
@@ -531,6 +542,12 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if grad_of_outputs is not None:
             given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
+        if self._torch_seed != torch_seed():
+            seeds.follow(self)
+        if train:
+            self._owned.runs += 1
+        if self._attributes.modules:
+            self._attributes.look(device.hyperparameters)
         if self._doubts:
             changed.tell(self)
         if not _grad_enabled() and train:

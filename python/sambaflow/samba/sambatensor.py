@@ -93,6 +93,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _held = None
     _is_param = False
     _complex = False
+    _draw = None  # of a single random number: drawn.py
     _pair = None  # of a complex tensor while a model is traced: pairs.py
     _fixed = False  # the pair of a parameter or buffer, into which nothing is written
     _sn_name = _UNNAMED
@@ -170,7 +171,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient
         where this does, and `backward` of what is computed from it adds to this tensor's gradient too."""
         if self._is_param:
-            changed.doubt(self)  # who has the memory may write to it
+            changed.handed_out(self)
         if self._held is None or not self.requires_grad or _state.here.tracer is not None:
             return self._held
         if not self.is_leaf:
@@ -186,6 +187,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def _host_values(self):
         """The same below autograd."""
+        if self._is_param:
+            changed.read(self)
         self.materialize_()
         return self._held
 
@@ -291,7 +294,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if tracer is not None and (self._trace == tracer.id or tracer.is_symbolic((self,), {})):
             return self.detach()
         if self._is_param:
-            changed.doubt(self)
+            changed.handed_out(self)
         return None if self._held is None else self._held.detach()
 
     @data.setter
@@ -406,6 +409,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._host_values()
 
     def __repr__(self, **_):
+        if self._is_param:
+            changed.read(self)
         return shown(self)
 
     def __format__(self, spec):
@@ -468,7 +473,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def rdu(self):
         """Copies values, and the gradient if there is one, to the device."""
         session = self._on_device()
-        session.device_set(self._sn_name, self._host_values())
+        session.device_set(self._sn_name, values_of(self))
         session._owned.is_alike(self)
         if self.grad is not None:
             session.device_set(self.sn_grad_name, self.grad)

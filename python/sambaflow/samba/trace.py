@@ -28,7 +28,7 @@ from sambaflow.errors import (
     raise_status,
 )
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, asked, experts, functions, locations, packed, pairs, transforms
+from sambaflow.samba import _state, asked, attributes, drawn, experts, functions, locations, packed, pairs, transforms
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
@@ -97,6 +97,7 @@ class Tracer:
         self.may_train = False  # whether it is known that the graph is to be trained
         self.synchronized = False  # whether a batch norm at work is one of all replicas
         self.left = Left(modules or [])
+        self.attributes, self.has_drawn = {}, False  # of attributes.py and drawn.py
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
         self.legacy_names = False  # SambaSession.use_legacy_names
@@ -199,6 +200,8 @@ class Tracer:
             name, tensor, trainable = self.names[id(x)]
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
             return make(self.graph, name.encode(), dtype_number(dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
+        if getattr(x, "_draw", None) is not None:
+            return drawn.value(self, x, self.writes[_storage(x)] > 0)
         if x.requires_grad and not isinstance(x, SambaTensor):
             raise UnsupportedError(
                 "a parameter of the model is no SambaTensor, or something was computed from it before it met one: "
@@ -504,6 +507,7 @@ class Tracer:
                     outside = {_storage(y) for y in given}
                 if _storage(x) not in outside:
                     self.made(x)
+        drawn.follow(self, func, result, args, kwargs)
         return result
 
     def _in_place(self, func, args, kwargs):
@@ -645,9 +649,9 @@ class _Factories(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in RANDOM and _state.here.tracer is not None:
-            drawn = _state.here.tracer.draw(RANDOM[func], args, kwargs or {})
-            if drawn is not NotImplemented:
-                return drawn
+            result = _state.here.tracer.draw(RANDOM[func], args, kwargs or {})
+            if result is not NotImplemented:
+                return result
         result = func(*args, **(kwargs or {}))
         if (
             type(result) is not torch.Tensor
@@ -658,7 +662,10 @@ class _Factories(torch.overrides.TorchFunctionMode):
         if not result.is_cpu or result.layout is not torch.strided:
             return result
         made = make_wrapper(SambaTensor, result, None, None) if result.is_complex() else SambaTensor(result)
-        return made if _state.here.tracer is None else _state.here.tracer.made(made)
+        if _state.here.tracer is None:
+            return made
+        drawn.note(_state.here.tracer, made, func, args, kwargs or {})
+        return _state.here.tracer.made(made)
 
     def _makes(self, func, args, kwargs):
         if func in self.OVER:
@@ -754,7 +761,7 @@ def _put(stack):
         (hooks, "_apply_on_tensors", _without_hooks(hooks._apply_on_tensors)),
     ):
         stack.enter_context(replaced(owner, name, new))
-    for each in (transforms, functions, asked, experts, packed):
+    for each in (transforms, functions, asked, experts, packed, attributes):
         each.put(stack)
     stack.enter_context(_uncompiled())
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) is drawn once, while the model is
-traced: models decide by it which layers to run."""
+"""Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) has a value while the model is
+traced, too: models decide by it which layers to run (drawn.py)."""
 
 import math
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.errors import ArgumentError
+from sambaflow.samba.drawn import SINGLE
 from sambaflow.samba.rules.common import cast, in_place, unsupported
 from sambaflow.samba.trace import RANDOM, rule
 
@@ -56,11 +57,14 @@ def _made(draw):
             return NotImplemented
         return draw(t, shape, dtype or torch.get_default_dtype())
 
-    return traced
+    def single(t, *_, dtype=None, **__):
+        return draw(t, (), dtype or torch.get_default_dtype())
+
+    return traced, single
 
 
-RANDOM[torch.rand] = _made(uniform)
-RANDOM[torch.randn] = _made(normal)
+RANDOM[torch.rand], SINGLE[torch.rand] = _made(uniform)
+RANDOM[torch.randn], SINGLE[torch.randn] = _made(normal)
 
 
 def _refuse_generator(t, name, generator):
@@ -185,7 +189,12 @@ def _randint(t, low, high, size=None, *, generator=None, dtype=None, **_):
     return _integers(t, low, high, size, dtype or torch.int64)
 
 
-RANDOM[torch.randint] = _randint
+def _single_integer(t, low, high, size=None, *, dtype=None, **_):
+    low, high = (0, low) if size is None else (low, high)
+    return _integers(t, low, high, (), dtype or torch.int64)
+
+
+RANDOM[torch.randint], SINGLE[torch.randint] = _randint, _single_integer
 
 
 @rule(F.gumbel_softmax)

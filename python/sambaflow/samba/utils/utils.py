@@ -41,7 +41,7 @@ import torch
 from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import replicas
-from sambaflow.samba import _state, modes, output_grads, trees
+from sambaflow.samba import _state, modes, output_grads, seeds, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
 from sambaflow.samba.keywords import UNSAID_NORMAL, UNSAID_SECTION, exact
 from sambaflow.samba.progress import watched
@@ -121,7 +121,8 @@ def init_output_grads(
 
 
 def set_seed(seed: int, *, session: "SambaSession | None" = None) -> None:
-    """Seeds Python's, NumPy's and torch's random numbers and those of `session`, by default samba.session."""
+    """Seeds Python's, NumPy's and torch's random numbers and those of `session`, by default samba.session, whose device starts
+    over with them; from then on the session has this seed whatever torch.manual_seed is given."""
     random.seed(seed)
     torch.manual_seed(seed)
     try:
@@ -130,7 +131,7 @@ def set_seed(seed: int, *, session: "SambaSession | None" = None) -> None:
         pass
     else:
         numpy.random.seed(seed % 2**32)
-    _of(session).seed = seed
+    seeds.choose(_of(session), seed)
 
 
 def get_file_dir(path: str | os.PathLike[str]) -> str:
