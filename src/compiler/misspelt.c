@@ -61,9 +61,8 @@ samba_status samba_find_misspelt(samba_compiler *c, const samba_compiler *const 
         for (int32_t i = 0; shares && i < graph->tensor_count && !c->warning; i++) {
             const int32_t t = graph->tensors[i];
             const samba_plan_tensor *tensor = &plan->tensors[t];
-            const char *nearest = tensor->kind == SAMBA_KIND_PARAMETER && !trained[t]
-                                      ? meant(plan, graph, tensor, trained, names)
-                                      : NULL;
+            const char *nearest =
+                tensor->kind == SAMBA_KIND_PARAMETER && !trained[t] ? meant(plan, graph, tensor, trained, names) : NULL;
             if (nearest)
                 SAMBA_TRY(warn(c, tensor->name, graph->name, nearest));
         }

@@ -178,3 +178,37 @@ def test_what_is_not_drawn(tmp_path):
     }.items():
         with pytest.raises(NotImplementedError, match=name):
             traced(function, torch.rand(3, 4), tmp_path, inference=True)
+
+
+SINGLE = {
+    "rand": (lambda x: x * torch.rand(()), 0.5, 1 / 12),
+    "randn": (lambda x: x * torch.randn([]), 0.0, 1.0),
+    "randint": (lambda x: x * torch.randint(1, 7, ()), 3.5, 35 / 12),
+    "of float64": (lambda x: x * torch.rand((), dtype=torch.float64).float(), 0.5, 1 / 12),
+    "a term": (lambda x: x * (1 - torch.rand(())) ** 2, 1 / 3, 1 / 5 - 1 / 9),
+    "drop path": (lambda x: x * torch.floor(0.75 + torch.rand(size=())) / 0.75, 1.0, 1 / 3),
+    "where": (lambda x: torch.where(torch.rand(()) < 0.25, x, 3 * x), 2.5, 0.75),
+    "twice one number": (lambda x: (lambda u: x * u * u + (1 - u) * 0)(torch.rand(())), 1 / 3, 1 / 5 - 1 / 9),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_single_number(name, tmp_path):
+    """A new one in each run, of torch's mean and variance, and one for all that reads it."""
+    function, mean, variance = SINGLE[name]
+    x = torch.ones(5)
+    run, count = traced(function, x, tmp_path), 400
+    drawn = torch.stack([run() for _ in range(count)])
+    assert torch.equal(drawn, drawn[:, :1].expand(drawn.shape))
+    drawn = drawn[:, 0].double()
+    assert abs(drawn.mean().item() - mean) < 6 * math.sqrt(variance / count)  # six deviations
+    assert abs(drawn.var().item() / variance - 1) < 6 * math.sqrt(8 / count)  # no kurtosis here is above 9
+
+
+def test_a_single_number_that_decides(tmp_path):
+    """What asks for its value has one while the model is traced, as models do that leave out layers; what writes into it is
+    refused."""
+    run = traced(lambda x: x if torch.rand(()) < 0.0 else x * 2 if torch.rand([]) < 1.0 else x * 3, torch.ones(3), tmp_path)
+    assert torch.equal(run(), torch.full((3,), 2.0))
+    with pytest.raises(SambaError, match="a single random number is written in place: draw it with a dim"):
+        traced(lambda x: x * torch.rand(()).mul_(2), torch.ones(3), tmp_path)

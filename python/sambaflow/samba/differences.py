@@ -72,7 +72,8 @@ def refusal(said, pef, hint):
         return (
             f"forward has the number {float(number[5]):.6g}, and had {float(number[2]):.6g} when it was compiled, as a constant"
             f"{number[6] or ''}: compile it again, if the model was changed; if forward takes it anew in each call, by "
-            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. The PEF is {pef}"
+            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. The PEF is "
+            f"{pef}"
         )
     if not difference.startswith("input "):
         return f"{pef}: compile it again, or give the model that was: {said}{hint}"

@@ -104,7 +104,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         self.graphs = {}  # name -> SambaGraph, as add_graph was given them
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
-        self.seed, self._torch_seed = seeds.start()
+        self.seed, self._torch_seed, self._followed = seeds.start()
         self._rates = ()  # of host_steps
         self._doubts, self._watch, self._attributes = {}, None, Attributes()  # of changed.py, attributes.py
         self._forget_profiles()

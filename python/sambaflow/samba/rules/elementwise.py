@@ -6,6 +6,7 @@ import math
 import torch
 
 from sambaflow._core import ffi, lib
+from sambaflow.samba import nominal
 from sambaflow.samba.rules.common import NONE, binary, cast, floating, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
 from sambaflow.samba.views import root, unseen, view
@@ -153,8 +154,21 @@ def to(t, input, *args, **kwargs):
     dtype = kwargs.get("dtype")
     for word in (*args, kwargs.get("other")):
         dtype = word if isinstance(word, torch.dtype) else word.dtype if isinstance(word, torch.Tensor) else dtype
+    for word in (*args, kwargs.get("device")):
+        if isinstance(word, (str, torch.device)) and torch.device(word).type not in ("cpu", "meta"):
+            _elsewhere(f"to({str(word)!r})")
     copy = kwargs.get("copy", len(args) > 1 and args[-1] is True and args[-2] in (True, False))  # behind non_blocking
     return cast(t, clone(t, input) if copy else input, dtype)
+
+
+def _elsewhere(word):
+    nominal.once("to", f"{word} of a tensor in forward: without effect in a graph, all of which runs on the session's device")
+
+
+@rule(T.cuda)
+def cuda(t, input, *_, **__):
+    _elsewhere("cuda()")
+    return input
 
 
 @rule(T.type)
