@@ -72,11 +72,12 @@ def test_an_attribute_that_changes(tmp_path, rng):
     part = model.parts[which]
     part.unread, part.calls, part.training, part.scale = 8, 100, True, 0.5 * 1.0  # which changes nothing
     assert said(lambda: run(2 * _EACH)) == []
-    name, value, shown = rng.choice([("scale", 0.75, "0.5"), ("shift", 3, "2"), ("square", True, "False"), ("kind", "tanh", "'relu'")])
+    new = {"scale": (0.75, "0.5"), "shift": (3, "2"), "square": (True, "False"), "kind": ("tanh", "'relu'")}
+    name, (value, shown) = rng.choice(list(new.items()))
     setattr(part, name, value)
     assert said(lambda: run(_EACH)) == [
-        f"run: {name!r} of 'parts.{which}' is {value!r} now and was {shown} when it was traced, by which the device goes on: make "
-        "it an input of the model, or compile and trace the model as it is now"
+        f"run: {name!r} of 'parts.{which}' is {value!r} now and was {shown} when it was traced, by which the device goes on: "
+        "make it an input of the model, or compile and trace the model as it is now"
     ]
     setattr(part, name, getattr(Part(), name))
     assert said(lambda: run(_EACH)) == []

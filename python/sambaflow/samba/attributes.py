@@ -89,8 +89,9 @@ class Attributes:
             if argin in hyperparameters
             else "make it an input of the model, or compile and trace the model as it is now"
         )
+        whose = repr(path) if path else "the model"
         launch.warn(
-            f"run: {name!r} of {repr(path) if path else 'the model'} is {now!r:.60} now and was {value!r:.60} when it was traced, "
+            f"run: {name!r} of {whose} is {now!r:.60} now and was {value!r:.60} when it was traced, "
             f"by which the device goes on: {cure}",
             UserWarning,
             stacklevel=2,
