@@ -80,6 +80,21 @@ UNSAID = set(
 )
 
 
+def named(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+INNER = sorted(x for x in PACKAGE.rglob("*.py") if not x.with_suffix(".pyi").exists() and ">>>" in x.read_text(encoding="utf-8"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", INNER, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_examples_of_inner_modules(path):
+    """Those that have no stub."""
+    assert doctest.testmod(importlib.import_module(named(path))).failed == 0
+
+
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.pyi")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_parameters_are_described(path):
     """Each parameter of a public function, method or class has its name in the docstring."""
@@ -126,8 +141,7 @@ PLAIN = set("""main Session raise_status thread_context Context Operator operato
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.pyi")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_docstrings(path):
     """Examples run; each public function and class says what it is, and is in an example of its module."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    module = importlib.import_module(named(path))
     found = doctest.testmod(module)
     assert found.failed == 0
     own = {

@@ -250,3 +250,63 @@ def test_loss_that_trains_nothing(tmp_path, loss):
     pef = samba.session.compile(model, (x,), optim, name="still", output_folder=str(tmp_path), loss_indices=[0])
     with pytest.warns(UserWarning, match="trains nothing, so the optimizer has no effect"):
         utils.trace_graph(model, (x,), optim, pef=pef, loss_indices=[0])
+
+
+class Returns(nn.Module):
+    """A loss and logits, in an order and between what is no output."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.lin, self.order = nn.Linear(3, 2), order
+
+    def forward(self, x, label):
+        logits = self.lin(x)
+        of = {"loss": nn.functional.cross_entropy(logits, label), "logits": logits, "none": None}
+        return tuple(of[word] for word in self.order.split())
+
+
+@pytest.mark.parametrize(
+    "order, given, told",
+    [
+        ("none loss logits", 1, True),  # the logits
+        ("none loss logits", 0, False),
+        ("loss none logits", 0, False),
+        ("loss logits", 1, True),
+        ("logits none loss", 1, False),
+        ("logits logits", 1, False),
+    ],
+)
+def test_loss_indices_that_count_otherwise(tmp_path, order, given, told):
+    inputs = samba.randn(4, 3, name="x"), samba.randint(2, (4,), name="label")
+    model = samba.from_torch_model_(Returns(order))
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        pef = samba.session.compile(model, inputs, optim, loss_indices=[given], output_folder=str(tmp_path))
+        samba.session.trace_graph(model, inputs, optim, pef=pef, loss_indices=[given])
+    wanted = (
+        f"loss_indices has {given}, output_{given} of shape (4, 2), whose sum is trained for, and not 0, output_0, a single number: "
+        "outputs are counted from 0, without None, and those of nested tuples one by one"
+    )
+    assert [str(each.message) for each in said] == [wanted] * told
+
+
+def test_a_divergence_by_all_elements(tmp_path):
+    """kl_div's own default is told of as torch tells of it, once."""
+
+    class Model(nn.Module):
+        def __init__(self, reduction):
+            super().__init__()
+            self.reduction = reduction
+
+        def forward(self, x, y):
+            return nn.functional.kl_div(x.log_softmax(-1), y.softmax(-1), reduction=self.reduction)
+
+    inputs = samba.randn(4, 3, name="x"), samba.randn(4, 3, name="y")
+    for reduction, told in (("batchmean", False), ("sum", False), ("mean", True)):
+        model = samba.from_torch_model_(Model(reduction))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            pef = samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path / reduction))
+            samba.session.trace_graph(model, inputs, pef=pef)
+        assert [str(each.message).partition(":")[0] for each in said] == ["kl_div"] * told

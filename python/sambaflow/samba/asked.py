@@ -20,6 +20,7 @@ import typing
 import torch
 
 from sambaflow.samba import _state
+from sambaflow.samba.attributes import NOTING as _NOTING
 from sambaflow.samba.patches import replaced
 
 # Layers of torch whose whole use of their mode is what rules of tracing know: dropout, and statistics.
@@ -67,7 +68,10 @@ def _get(module):
     except KeyError:
         raise AttributeError(f"{type(module).__name__!r} object has no attribute 'training'") from None
     if _state.here.tracer is not None:
-        _state.here.tracer.asked.note(module, sys._getframe(1).f_code.co_filename)
+        frame = sys._getframe(1)
+        if frame.f_code is _NOTING:  # that of attributes.py, which stands between
+            frame = frame.f_back
+        _state.here.tracer.asked.note(module, frame.f_code.co_filename)
     return mode
 
 

@@ -17,7 +17,8 @@ forward reads of them; runs look at some of them in turn, at all within sixteen 
 ...         return self.alpha * x + self.beta
 >>> model, x, session = samba.from_torch_model_(Scaled()), samba.ones(4, 3, name="x"), samba.SambaSession()
 >>> with tempfile.TemporaryDirectory() as folder:
-...     outputs = session.trace_graph(model, (x,), pef=session.compile(model, (x,), output_folder=folder))
+...     pef = session.compile(model, (x,), inference=True, output_folder=folder)
+...     outputs = session.trace_graph(model, (x,), pef=pef)
 >>> model.beta = 0.75
 >>> with warnings.catch_warnings(record=True) as said:
 ...     warnings.simplefilter("always")
@@ -47,6 +48,9 @@ def _noting(module, name):
         if name in own:
             tracer.attributes.setdefault(id(module), (module, {}))[1].setdefault(name, value)
     return value
+
+
+NOTING = _noting.__code__
 
 
 class Attributes:

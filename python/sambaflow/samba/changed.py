@@ -19,7 +19,7 @@ that finds doubts looks: whether the host's values are still those that were sen
 >>> with warnings.catch_warnings(record=True) as said:
 ...     warnings.simplefilter("always")
 ...     y = session.run((x,), outputs)
->>> str(said[0].message).partition(":")[0]
+>>> str(said[0].message).partition(": call")[0]
 "run: 'weight' has other values on the host since it was sent to the device, which goes on with its own"
 """
 

@@ -11,8 +11,8 @@ something else.
 >>> found = Settings()
 >>> found.take(SimpleNamespace(command="compile", pef_name="digits", mapping="section", width=3))
 >>> found.set_up({"mapping": "spatial"})
->>> found.chosen("compile", {"pef_name": "words"}, mapping=None, pef_name=None, precision=None)
-{'mapping': 'spatial', 'pef_name': 'words', 'precision': 'fp32'}
+>>> found.chosen("compile", {"pef_name": "words"}, mapping=None, pef_name=None, precision=None, data_parallel=None)
+{'mapping': 'spatial', 'pef_name': 'words', 'precision': 'fp32', 'data_parallel': False}
 """
 
 import os

@@ -7,14 +7,19 @@ from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError
 from sambaflow.samba import _state
+from sambaflow.samba.arguments import section_ids
 from sambaflow.samba.locations import outside
 
 _told = _state.until_reset(set())
 
 
 def tell_starts(tracer, outputs, loss_indices):
-    """Warns, once for each sentence, where an output of the traced graph starts with zeros though nobody asked for that."""
-    if loss_indices is not None or len(outputs) < 2:
+    """Warns, once for each sentence, where an output of the traced graph starts with zeros though nobody asked for that, or where
+    loss_indices perhaps count other outputs than there are."""
+    if len(outputs) < 2:
+        return
+    if loss_indices is not None:
+        _tell_miscounted(outputs, set(section_ids(loss_indices, "loss_indices")))
         return
     starts = ffi.new("double[]", len(outputs))
     try:
@@ -38,6 +43,17 @@ def tell_starts(tracer, outputs, loss_indices):
     elif not zeros:
         return
     _tell(said)
+
+
+def _tell_miscounted(outputs, losses):
+    many = [i for i in sorted(losses) if outputs[i].numel() > 1]
+    single = [i for i, x in enumerate(outputs) if i not in losses and x.dim() == 0 and x.dtype.is_floating_point]
+    if many and len(many) == len(losses) and single:
+        _tell(
+            f"loss_indices has {many[0]}, {outputs[many[0]].sn_name} of shape {tuple(outputs[many[0]].shape)}, whose sum is trained "
+            f"for, and not {single[0]}, {outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, "
+            "and those of nested tuples one by one"
+        )
 
 
 def tell_untrained(pef):

@@ -10,8 +10,8 @@ notebook's, stays.
 >>> try:
 ...     ask()
 ... except OSError as error:
-...     print([word for word in short(error)[-1].split()][:2], len(short(error)) < 6)
-['sambaflow.errors.FileError:', 'cannot'] True
+...     print(short(error)[-1].split()[:2], "raise_status" in "".join(short(error)))
+['sambaflow.errors.FileError:', 'cannot'] False
 """
 
 import os

@@ -36,10 +36,14 @@ def _compared(t, value):
     each line, though a model is traced twice."""
     result = t.wrap(value)
     while warning := text(lib.samba_context_warning(t.context.c)):
-        if warning not in _told:
-            _told.add(warning)
-            launch.warn(warning, UserWarning, stacklevel=outside())
+        _tell(warning)
     return result
+
+
+def _tell(warning):
+    if warning not in _told:
+        _told.add(warning)
+        launch.warn(warning, UserWarning, stacklevel=outside())
 
 
 # ---- distances ----
@@ -76,9 +80,13 @@ def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
 
 @rule(F.kl_div)
 def kl_div(t, input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    return _compared(
-        t, lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True))
-    )
+    chosen = _chosen(size_average, reduce, reduction, batch=True)
+    if chosen == lib.SAMBA_MEAN:  # torch warns of it too
+        _tell(
+            "kl_div: reduction='mean' divides by all elements, and the divergence is the sum over the batch size: "
+            "reduction='batchmean'"
+        )
+    return _compared(t, lib.samba_kl_div(t.value(input), t.value(target), log_target, chosen))
 
 
 @rule(F.binary_cross_entropy)
