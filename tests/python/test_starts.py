@@ -285,8 +285,8 @@ def test_loss_indices_that_count_otherwise(tmp_path, order, given, told):
         pef = samba.session.compile(model, inputs, optim, loss_indices=[given], output_folder=str(tmp_path))
         samba.session.trace_graph(model, inputs, optim, pef=pef, loss_indices=[given])
     wanted = (
-        f"loss_indices has {given}, output_{given} of shape (4, 2), whose sum is trained for, and not 0, output_0, a single number: "
-        "outputs are counted from 0, without None, and those of nested tuples one by one"
+        f"loss_indices has {given}, output_{given} of shape (4, 2), whose sum is trained for, and not 0, output_0, a single "
+        "number: outputs are counted from 0, without None, and those of nested tuples one by one"
     )
     assert [str(each.message) for each in said] == [wanted] * told
 

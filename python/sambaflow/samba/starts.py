@@ -50,8 +50,8 @@ def _tell_miscounted(outputs, losses):
     single = [i for i, x in enumerate(outputs) if i not in losses and x.dim() == 0 and x.dtype.is_floating_point]
     if many and len(many) == len(losses) and single:
         _tell(
-            f"loss_indices has {many[0]}, {outputs[many[0]].sn_name} of shape {tuple(outputs[many[0]].shape)}, whose sum is trained "
-            f"for, and not {single[0]}, {outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, "
+            f"loss_indices has {many[0]}, {outputs[many[0]].sn_name} of shape {tuple(outputs[many[0]].shape)}, whose sum is "
+            f"trained for, and not {single[0]}, {outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, "
             "and those of nested tuples one by one"
         )
 
