@@ -49,10 +49,11 @@ def _tell_miscounted(outputs, losses):
     many = [i for i in sorted(losses) if outputs[i].numel() > 1]
     single = [i for i, x in enumerate(outputs) if i not in losses and x.dim() == 0 and x.dtype.is_floating_point]
     if many and len(many) == len(losses) and single:
+        name, shape = outputs[many[0]].sn_name, tuple(outputs[many[0]].shape)
         _tell(
-            f"loss_indices has {many[0]}, {outputs[many[0]].sn_name} of shape {tuple(outputs[many[0]].shape)}, whose sum is "
-            f"trained for, and not {single[0]}, {outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, "
-            "and those of nested tuples one by one"
+            f"loss_indices has {many[0]}, {name} of shape {shape}, whose sum is trained for, and not {single[0]}, "
+            f"{outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, and those of nested tuples "
+            "one by one"
         )
 
 
