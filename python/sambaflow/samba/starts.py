@@ -52,8 +52,8 @@ def _tell_miscounted(outputs, losses):
         name, shape = outputs[many[0]].sn_name, tuple(outputs[many[0]].shape)
         _tell(
             f"loss_indices has {many[0]}, {name} of shape {shape}, whose sum is trained for, and not {single[0]}, "
-            f"{outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, and those of nested tuples "
-            "one by one"
+            f"{outputs[single[0]].sn_name}, a single number: outputs are counted from 0, without None, and those of nested "
+            "tuples one by one"
         )
 
 
