@@ -5,7 +5,7 @@
  * hyperparameter. So a model that is trained by one graph answers by another, and a cache in a buffer (samba_register_buffer) is
  * filled by one and read by the next. What is spelled otherwise is another tensor, and a layer whose name has a slip in one graph
  * a parameter of its own, which nothing trains: one function of the program traces what graphs share, and
- * samba_multigraph_warning tells of names that are almost alike. Memory is planned
+ * compiling warns of names that are almost alike (samba_context_warning, which samba_session_warning gives too). Memory is planned
  * for all of them together: what they share once, and for intermediates as much as the greediest needs. */
 #ifndef SAMBAFLOW_MULTIGRAPH_H
 #define SAMBAFLOW_MULTIGRAPH_H
@@ -39,9 +39,8 @@ SAMBA_API samba_status samba_multigraph_add(samba_multigraph *multigraph, const 
 SAMBA_API samba_status samba_multigraph_add_size(samba_multigraph *multigraph, const samba_compile_options *options,
                                                  const char *size);
 
-/* The oldest warning not yet taken ("" when none), valid until a graph is added or compiled: two graphs train a parameter by
- * optimizers that do not share their hyperparameters and count of steps; after compiling, a parameter of one graph that nothing
- * trains is called almost as a trained one of another, of its shape. */
+/* The oldest warning not yet taken ("" when none), valid as long as its graph: two graphs train a parameter by optimizers that do
+ * not share their hyperparameters and count of steps. */
 SAMBA_API const char *samba_multigraph_warning(samba_multigraph *multigraph);
 
 SAMBA_API int samba_multigraph_count(const samba_multigraph *multigraph); /* how many graphs it has */

@@ -143,6 +143,10 @@ samba_status samba_compile_check(samba_context *context, const samba_compile_opt
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d optimizers, and optimizers is %s", o->optimizer_count,
                           o->optimizers ? "given" : "NULL");
+    if (o->optimizer_count == 0 && o->optimizers && !o->inference)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: optimizers is given, and optimizer_count is 0, so nothing would train: set the count, or "
+                          "optimizers to NULL where there are none");
     if (o->gradient_count < 0 || (o->gradient_count > 0 && !o->gradients))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d gradients, and gradients is %s", o->gradient_count,
                           o->gradients ? "given" : "NULL");

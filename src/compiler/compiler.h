@@ -248,7 +248,7 @@ samba_status samba_try_passes(samba_compiler *compiler);
 
 /* link.c: adds the graph that `from` has lowered to the plan of `into`, which keeps using its memory */
 samba_status samba_link(samba_compiler *into, const samba_compiler *from);
-/* misspelt.c: sets the warning where a graph has a parameter that is called almost as one that others train; after the last
+/* misspelt.c: warns where a graph has a parameter that is called almost as one that others train; after the last
  * link */
 samba_status samba_find_misspelt(samba_compiler *linked, const samba_compiler *const *graphs, int count);
 /* share.c: what graphs compute alike of constants is computed once; after the last link */

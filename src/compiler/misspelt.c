@@ -5,6 +5,7 @@
  * name much like that is trained elsewhere in the same shape and this graph does not have it, is told of.
  *
  * Needs: a linked plan and what its graphs train. Gives: a warning. Breaks nothing. */
+#include "base/warn.h"
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static const char *meant(const samba_plan *plan, const samba_plan_graph *graph, 
     return nearest && samba_ends_with(stray->name, nearest) ? NULL : nearest; /* "ema.fc.weight" is meant */
 }
 
-static samba_status warn(samba_compiler *c, const char *stray, const char *graph, const char *nearest)
+static samba_status warn(const samba_compiler *c, const char *stray, const char *graph, const char *nearest)
 {
     samba_text text;
     samba_text_init(&text, c->context);
@@ -41,7 +42,10 @@ static samba_status warn(samba_compiler *c, const char *stray, const char *graph
                    "no graph trains parameter \"%.128s\" of graph \"%.64s\", which keeps the values that it begins with: is it "
                    "meant to be \"%.128s\", which is trained? Graphs share what has one name",
                    stray, graph, nearest);
-    return samba_text_keep(&text, &c->arena, &c->warning);
+    if (text.status == SAMBA_OK)
+        samba_warn(c->context, text.data);
+    samba_text_clear(&text);
+    return text.status;
 }
 
 samba_status samba_find_misspelt(samba_compiler *c, const samba_compiler *const *graphs, int count)
@@ -53,18 +57,18 @@ samba_status samba_find_misspelt(samba_compiler *c, const samba_compiler *const 
     SAMBA_TRY(SAMBA_ROOM(&c->arena, trained, plan->tensor_count));
     for (int32_t t = 0; t < plan->tensor_count; t++)
         trained[t] = plan->tensors[t].kind == SAMBA_KIND_PARAMETER && is_trained(graphs, count, plan->tensors[t].name);
-    for (int32_t g = 0; g < plan->graph_count && !c->warning; g++) {
+    for (int32_t g = 0; g < plan->graph_count; g++) {
         const samba_plan_graph *graph = &plan->graphs[g];
         bool shares = false;
         for (int32_t i = 0; i < graph->tensor_count && !shares; i++)
             shares = trained[graph->tensors[i]];
-        for (int32_t i = 0; shares && i < graph->tensor_count && !c->warning; i++) {
+        for (int32_t i = 0; shares && i < graph->tensor_count; i++) {
             const int32_t t = graph->tensors[i];
             const samba_plan_tensor *tensor = &plan->tensors[t];
             const char *nearest =
                 tensor->kind == SAMBA_KIND_PARAMETER && !trained[t] ? meant(plan, graph, tensor, trained, names) : NULL;
             if (nearest)
-                SAMBA_TRY(warn(c, tensor->name, graph->name, nearest));
+                return warn(c, tensor->name, graph->name, nearest);
         }
     }
     return SAMBA_OK;

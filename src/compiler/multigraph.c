@@ -20,8 +20,6 @@ struct samba_multigraph {
     entry **entries;
     int64_t capacity;
     int count;
-    char warning[SAMBA_SHOWN]; /* of what was compiled last */
-    bool told;                 /* it was taken */
 };
 
 static void free_entry(samba_context *context, entry *e)
@@ -168,10 +166,7 @@ const char *samba_multigraph_warning(samba_multigraph *m)
         if (warning)
             return warning;
     }
-    const bool told = !m || m->told;
-    if (m)
-        m->told = true;
-    return told ? "" : m->warning;
+    return "";
 }
 
 samba_status samba_multigraph_add_size(samba_multigraph *m, const samba_compile_options *given, const char *size)
@@ -205,10 +200,6 @@ static samba_status link_all(samba_multigraph *m, samba_compiler *c)
         SAMBA_TRY(samba_link(c, graphs[i]));
     }
     SAMBA_TRY(samba_find_misspelt(c, graphs, m->count));
-    if (c->warning && strcmp(c->warning, m->warning) != 0) { /* compiling again does not repeat it */
-        snprintf(m->warning, sizeof m->warning, "%s", c->warning);
-        m->told = false;
-    }
     SAMBA_TRY(samba_share_constants(c));
     return samba_run_plan_passes(c);
 }

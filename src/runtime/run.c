@@ -248,6 +248,17 @@ static samba_status look_at_losses(samba_session *session)
     return SAMBA_OK;
 }
 
+enum { OPT_PHASE = 5 }; /* of samba_plan_section.phase */
+
+static bool steps(const samba_session *session, const samba_selection *selection)
+{
+    for (int32_t i = 0; i < selection->count; i++)
+        if (selection->sections[i] < session->plan.section_count &&
+            session->plan.sections[selection->sections[i]].phase == OPT_PHASE)
+            return true;
+    return false;
+}
+
 static samba_status run(samba_session *session, const samba_run_options *options)
 {
     samba_selection selection;
@@ -274,6 +285,8 @@ static samba_status run(samba_session *session, const samba_run_options *options
     if (options->data_parallel)
         SAMBA_TRY(samba_share_weights(session));
     SAMBA_TRY(run_sections(session, &selection, &work, options->data_parallel ? &mode : NULL));
+    if (!options->train && session->eval_step == SAMBA_WARNING_QUIET && steps(session, &selection))
+        session->eval_step = SAMBA_WARNING_PENDING;
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, graph, options);
@@ -324,6 +337,11 @@ static const char *tell_common(samba_session *session)
     if (session->unused_rate == SAMBA_WARNING_PENDING) {
         session->unused_rate = SAMBA_WARNING_TOLD;
         return "hyperparameter \"p\" has no effect: there is no dropout";
+    }
+    if (session->eval_step == SAMBA_WARNING_PENDING) {
+        session->eval_step = SAMBA_WARNING_TOLD;
+        return "a run with train false, as torch's eval(), took a step of the optimizer, as it would in torch: section_types "
+               "{\"FWD\"} evaluates without one";
     }
     if (session->launch_told)
         return "";

@@ -119,6 +119,7 @@ struct samba_session {
     samba_loss_state *losses;
     int32_t loss_count;
     samba_warning unused_rate; /* a dropout rate was given, and there is no dropout */
+    samba_warning eval_step;   /* a run with train false has taken a step */
     bool launch_looked_at, launch_told;
     char launch_warning[448];  /* of launched.c; "": there is none */
     int64_t forward_runs;      /* runs with a FWD section: the dropout seeds' count */

@@ -461,18 +461,19 @@ TEST(a_slip_in_a_name_is_told)
     need(add(training("train", &o)));
     need(add_model("answer", renamed, "hiden", question));
     open_graphs(1);
-    assert_string_equal(samba_multigraph_warning(graphs),
+    assert_string_equal(samba_context_warning(context),
                         "no graph trains parameter \"hiden.weight\" of graph \"answer\", which keeps the values that it begins "
                         "with: is it meant to be \"hidden.weight\", which is trained? Graphs share what has one name");
-    assert_string_equal(samba_multigraph_warning(graphs), "");
-    open_graphs(1);
-    assert_string_equal(samba_multigraph_warning(graphs), "");
+    assert_string_equal(samba_context_warning(context), "");
+    samba_session *session = open_graphs(1);
+    assert_non_null(strstr(samba_session_warning(session), "is it meant to be \"hidden.weight\"")); /* sessions tell it too */
+    assert_string_equal(samba_session_warning(session), "");
     static const char *const meant[] = {"hidden", "ema.hidden", "another"};
     for (int i = 0; i < 3; i++) {
         samba_compile_options options = inference_of("answer", renamed, meant[i], 1, &question);
         need(add_again(options));
         open_graphs(1);
-        assert_string_equal(samba_multigraph_warning(graphs), "");
+        assert_string_equal(samba_context_warning(context), "");
     }
 }
 

@@ -348,6 +348,40 @@ TEST(test_no_effect)
     assert_string_equal(samba_session_warning(t.session), "");
 }
 
+/* A run with train false that takes a step says so once; one of FWD takes none. Lists whose count is forgotten are refused where
+ * all would be another thing than the list. */
+TEST(test_meant_otherwise)
+{
+    static const samba_dtype dtype = SAMBA_FLOAT32;
+    samba_tensor *inputs[2] = {kept(normal("x", dtype, 2, SHAPE(6, 7), 5)), kept(normal("y", dtype, 2, SHAPE(6, 5), 6))};
+    samba_optimizer o = samba_sgd(0.01);
+    samba_compile_options options = training_of("meant", odd_sizes, &dtype, 2, inputs, &o);
+    samba_session *session = open_kept(&options, 1, 17);
+    samba_run_options run = samba_run_defaults();
+    run.inputs = inputs, run.input_count = 2, run.train = false;
+    run.section_types = (const char *const[]){"FWD"}, run.section_type_count = 1;
+    need(samba_run(session, &run));
+    assert_string_equal(samba_session_warning(session), "");
+    run.section_types = NULL, run.section_type_count = 0;
+    for (int i = 0; i < 2; i++) {
+        need(samba_run(session, &run));
+        assert_string_equal(
+            samba_session_warning(session),
+            i > 0 ? ""
+                  : "a run with train false, as torch's eval(), took a step of the optimizer, as it would in torch: "
+                    "section_types {\"FWD\"} evaluates without one");
+    }
+    char path[512];
+    options.optimizer_count = 0;
+    refuse(
+        samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+        "compile: optimizers is given, and optimizer_count is 0, so nothing would train: set the count, or optimizers to NULL");
+    options.optimizer_count = 1;
+    o.parameters = (const char *const[]){"table"};
+    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "optimizer 0: parameters is given, and parameter_count is 0: set the count, or parameters to NULL, which means all");
+}
+
 /* Gradients behind one step of SGD with rate 0; of what has none, NULL. */
 static void gradients_of(const samba_optimizer *optimizer, int asked_count, const char *const *asked, int threads,
                          double *gradients[TRAINED])
@@ -411,4 +445,5 @@ TEST(test_left_out)
         free(all[k]);
 }
 
-TEST_MAIN_WITH(NULL, drop_kept, test_groups, test_rest, test_changes, test_left_alone, test_no_effect, test_left_out)
+TEST_MAIN_WITH(NULL, drop_kept, test_groups, test_rest, test_changes, test_left_alone, test_no_effect, test_meant_otherwise,
+               test_left_out)

@@ -233,8 +233,8 @@ def tell_no_grad(session, section_types):
     if "OPT" in kinds and "no_grad" not in told:
         told.add("no_grad")
         launch.warn(
-            "run: it takes a step of the optimizer, which torch.no_grad() does not prevent: model.eval(), train=False or "
-            "section_types=['FWD'] is a run that does not train",
+            "run: it takes a step of the optimizer, which torch.no_grad() does not prevent: section_types=['FWD'] is a run that "
+            "does not train",
             UserWarning,
             stacklevel=2,
         )

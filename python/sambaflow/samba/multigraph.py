@@ -132,7 +132,7 @@ def compile_all(
             listed = optimizer_list("compile_multigraph", graph.optimizers)
             _alive = set_optimizers(options, tracer, listed, numbers(tracer, graph.optimizers, known))
         context.check(lib.samba_multigraph_add(several, options, False))
-        _tell(several, "; in Python give both graphs the same optimizer object")
+        _tell(several)
     if not write:
         return None
     path, words = (
@@ -143,15 +143,18 @@ def compile_all(
         ],
     )
     context.check(lib.samba_multigraph_compile(several, *words, path, len(path)))
-    _tell(several, "")
+    while warning := text(lib.samba_context_warning(context.c)):
+        launch.warn(f"compile_multigraph: {warning}", RuntimeWarning, stacklevel=5)
     return text(path)
 
 
-def _tell(several, cure):
-    """Warns of what two graphs train apart, or one of them by a name with a slip."""
+def _tell(several):
+    """Warns of what two graphs train apart."""
     warning = text(lib.samba_multigraph_warning(several))
     if warning:
-        launch.warn(f"compile_multigraph: {warning}{cure}", RuntimeWarning, stacklevel=6)
+        launch.warn(
+            f"compile_multigraph: {warning}; in Python give both graphs the same optimizer object", RuntimeWarning, stacklevel=6
+        )
 
 
 def begin_trace(session, graph, inputs, optimizers, prefix, mapping, sets_grads):

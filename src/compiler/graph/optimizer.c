@@ -115,6 +115,11 @@ static samba_status fail_kind(samba_context *context, int i, const samba_optimiz
 
 static samba_status check_patterns(samba_context *context, int i, const samba_optimizer *o)
 {
+    if (o->parameter_count == 0 && o->parameters)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "optimizer %d: parameters is given, and parameter_count is 0: set the count, or parameters to NULL, "
+                          "which means all",
+                          i);
     bool complete = o->parameter_count == 0 || (o->parameter_count > 0 && o->parameters);
     for (int j = 0; complete && j < o->parameter_count; j++)
         complete = o->parameters[j] != NULL;
