@@ -118,7 +118,7 @@ def test_weights_read_before_they_are_fetched(tmp_path, name):
     assert said(lambda: (session.to_cpu(model), read())) == []
     run()
     assert said(read) == [
-        "'parts.0.weight' is read on the host, which has its values from before the device trained it: call "
+        "'parts.0.weight' is read on the host, which has its values from before the device trained: call "
         "samba.session.to_cpu(model) first, in each step where each step reads weights"
     ]
     assert said(lambda: (run(), read())) == []  # once
@@ -146,6 +146,46 @@ def test_averages_by_torch(tmp_path):
     torch.testing.assert_close(samba.to_torch(averaged.module.weight).detach(), torch.stack(seen).mean(0))
     run_again = lambda: (session.run(inputs, outputs), averaged.update_parameters(model))  # noqa: E731
     assert [sentence.partition(" is read")[0] for sentence in said(run_again)] == ["'weight'"]
+
+
+class Masked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.norm = torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)
+        self.register_buffer("mask", torch.ones(3))
+
+    def forward(self, x):
+        return (self.norm(self.lin(x)) * self.mask).square().mean()
+
+
+WRITES = {
+    "fill_": lambda model: model.mask.fill_(2),
+    "copy_": lambda model: model.mask.copy_(torch.zeros(3)),
+    "an element": lambda model: model.mask.__setitem__(0, 3.0),
+    "data": lambda model: setattr(model.mask, "data", torch.zeros(3)),
+    "an element of data": lambda model: model.mask.data.__setitem__(0, 3.0),
+    "numpy": lambda model: model.mask.numpy().fill(3),
+    "another": lambda model: setattr(model, "mask", samba.from_torch_tensor(torch.zeros(3))),
+    "load_state_dict": lambda model: model.load_state_dict({"mask": torch.zeros(3)}, strict=False),
+    "statistics": lambda model: model.norm.reset_running_stats(),  # which the host has as they were at first
+    "an element of a weight": lambda model: model.lin.weight.__setitem__((0, 0), 9.0),
+    "nothing": lambda model: None,
+    "the same": lambda model: setattr(model, "mask", model.mask.clone()),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_buffers_written_on_the_host(tmp_path, name):
+    """Said by the next run, and no more once they are sent."""
+    model, session = samba.from_torch_model_(Masked()), samba.SambaSession()
+    run = traced(tmp_path, model, session)
+    run()
+    told = said(lambda: (torch.no_grad()(WRITES[name])(model), run()))
+    told = [sentence for sentence in told if " is read on the host" not in sentence]
+    assert len(told) == (name not in ("nothing", "the same")) and all("samba.session.to_rdu(model) to send" in x for x in told)
+    assert said(lambda: (session.to_rdu(model), run(2))) == []
+    given = samba.to_torch(session.get_tensors_by_name(["mask"])[0])
+    torch.testing.assert_close(given, samba.to_torch(model.mask))
 
 
 class Drops(torch.nn.Module):

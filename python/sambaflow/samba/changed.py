@@ -28,7 +28,11 @@ import sys
 import weakref
 
 import torch
-from torch.nn.modules.module import register_module_module_registration_hook, register_module_parameter_registration_hook
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from sambaflow import launch
 from sambaflow.errors import StateError
@@ -48,7 +52,7 @@ def session_of(tensor):
 
 
 def doubt(tensor):
-    """A parameter may have changed on the host."""
+    """A parameter or buffer may have changed on the host."""
     session = session_of(tensor)
     if session is not None:
         session._doubts[id(tensor)] = tensor
@@ -60,8 +64,9 @@ def doubt_written(args):
         kind = x.__class__
         if kind is list or kind is tuple:
             doubt_written(x)
-        elif getattr(x, "_is_param", False) and hasattr(x, "_session"):  # a SambaParameter
-            doubt(x)
+        elif hasattr(x, "_session") and (session := session_of(x)) is not None:  # a SambaTensor
+            session._doubts[id(x)] = x
+            session._owned.written.add(id(x))
 
 
 def doubt_first(_, args, kwargs):
@@ -70,18 +75,18 @@ def doubt_first(_, args, kwargs):
 
 
 def read(tensor):
-    """A program computes on the host with a parameter, an average of weights for one, or copies it: says so where the device has
+    """A program computes on the host with a parameter or buffer, an average of weights for one, or copies it: says so where the device has
     trained it and nobody has fetched it."""
     session = session_of(tensor)
     if session is None or session._owned.is_fresh(tensor) or not _STALE.isdisjoint(session._owned.told) or not _by_program():
         return
     name = None
     with contextlib.suppress(StateError):  # another thread runs the device meanwhile
-        name = session._owned.left(session, [tensor])
+        name = session._owned.left(session, [tensor], buffers=True)
     if name:
         session._owned.told.add("read")
         launch.warn(
-            f"{name!r} is read on the host, which has its values from before the device trained it: call "
+            f"{name!r} is read on the host, which has its values from before the device trained: call "
             "samba.session.to_cpu(model) first, in each step where each step reads weights",
             UserWarning,
             stacklevel=outside(),
@@ -94,7 +99,7 @@ def read_among(args):
         kind = x.__class__
         if kind is list or kind is tuple:
             read_among(x)
-        elif getattr(x, "_is_param", False) and hasattr(x, "_session"):
+        elif hasattr(x, "_session"):
             read(x)
 
 
@@ -114,7 +119,7 @@ def _by_program():
 
 
 def handed_out(tensor):
-    """Who has the memory of a parameter reads it, or writes to it."""
+    """Who has the memory of a parameter or buffer reads it, or writes to it."""
     doubt(tensor)
     read(tensor)
 
@@ -167,7 +172,17 @@ def _registered(module, key, new):
                 session._doubts[module, key] = new
 
 
+def _buffered(module, key, new):
+    """A tensor takes the name of a buffer. A forward pass on the host makes counts anew, so its values tell."""
+    old = module._buffers.get(key)
+    if old is not new and isinstance(old, torch.Tensor) and _state.here.tracer is None:
+        for session in tuple(_sessions):
+            if session._device is not None and session._owned.has(old):
+                session._doubts[module, key, "buffer"] = old, new
+
+
 def _put(stack):
+    stack.callback(register_module_buffer_registration_hook(_buffered).remove)
     stack.callback(register_module_parameter_registration_hook(_registered).remove)
     stack.callback(register_module_module_registration_hook(_registered).remove)
 
@@ -207,12 +222,22 @@ def _of_tensor(session, tensor):
             f"{name!r} has requires_grad={tensor.requires_grad} since it was traced, and the device "
             f"{'trains it' if trained else 'leaves it as it is'}, as it was compiled: compile and trace the model as it is now"
         )
-    if session._owned.changed(tensor):
+    if session._owned.changed(tensor) or session._owned.is_written(session, tensor):
         return "values", (
             f"{name!r} has other values on the host since it was sent to the device, which goes on with its own: "
             "call samba.session.to_rdu(model) to send them, or samba.session.to_cpu(model) to fetch the device's"
         )
     return None
+
+
+def _of_buffer(session, key, old, new):
+    name = session._owned.name_of(old)
+    if not isinstance(new, torch.Tensor) or not session.has(name) or not session._owned.differs(old, new):
+        return None
+    return "values", (
+        f"{key[1]!r} of {type(key[0]).__name__} was given other values on the host since it was traced, and the device goes on with "
+        f"its own {name!r}: call samba.session.to_rdu(model) to send them"
+    )
 
 
 def _of_other(key, new):
@@ -240,12 +265,25 @@ def tell_no_grad(session, section_types):
         )
 
 
+def _is_buffer(key):
+    return isinstance(key, tuple) and len(key) == 3
+
+
+def forget_buffers(session):
+    """The values of a model were sent: those of buffers in others' places, too."""
+    for key in [key for key in session._doubts if _is_buffer(key)]:
+        del session._doubts[key]
+
+
 def tell(session):
     """Warns of the doubts of a session that are right, and has none any more."""
     doubts, told = dict(session._doubts), session._owned.told
     session._doubts.clear()
     for key, x in doubts.items():
-        said = _of_tensor(session, x) if isinstance(key, int) else _of_other(key, x)
+        if isinstance(key, int):
+            said = _of_tensor(session, x)
+        else:
+            said = _of_buffer(session, key, *x) if _is_buffer(key) else _of_other(key, x)
         if said is not None and said[0] not in told:
             told.add(said[0])
             launch.warn(f"run: {said[1]}", UserWarning, stacklevel=2)

@@ -38,8 +38,7 @@ def reduced(tensor):
     """What pickle and copy.copy make it again of."""
     if tensor._value is not None and tracing.here.tracer is not None:
         raise errors.ArgumentTypeError("a tensor that is being traced cannot be pickled: it has no values")
-    if tensor._is_param:
-        changed.read(tensor)
+    changed.read(tensor)
     parts = (
         type(tensor),
         tensor._held,
@@ -61,8 +60,7 @@ def deep(tensor, memo):
         raise errors.StateError(
             "a tensor that an operation made cannot be deep-copied while gradients are recorded: detach() it first"
         )
-    if tensor._is_param:
-        changed.read(tensor)
+    changed.read(tensor)
     held = copy.deepcopy(tensor._held, memo)
     made = rebuild(type(tensor), held, tuple(tensor.shape), tensor.dtype, tensor.requires_grad, {})
     memo[id(tensor)] = made

@@ -14,6 +14,7 @@ their rules written back. An operator that still has no rule is computed by torc
 everything else is tested against; slow."""
 
 import contextlib
+import functools
 import inspect
 import threading
 import weakref
@@ -407,7 +408,7 @@ def _describe(x, tensors, numbers, dtypes=_DTYPES):
 
 
 def _held(x):
-    if type(x) is SambaParameter:
+    if type(x) in _SAMBAS:
         changed.read(x)
     held = x._held if type(x) in _SAMBAS else x
     if held.dtype in REALS:
@@ -639,11 +640,12 @@ def aten(func, args, kwargs):
     if func._schema.is_mutable:
         name = packet.__name__
         base = _library.get(getattr(torch.ops.aten, name[:-1], None)) if _in_place(name) else None
+        written = [args[i] for i in _written(func) if i < len(args)]
         if base is not None and isinstance(args[0], SambaTensor) and _write(func, base, args, kwargs):
-            changed.doubt_written(args)
+            changed.doubt_written(written)
             return args[0]
-        changed.doubt_written(args)
-        changed.read_among(args[1:])
+        changed.doubt_written(written)
+        changed.read_among([x for x in args if not any(x is y for y in written)])
         return run_on_held(func, args, kwargs)
     found = _library.get(packet)
     if found is not None and (packet is not torch.ops.aten._to_copy or _casts(args[0], kwargs)):
@@ -659,6 +661,12 @@ def aten(func, args, kwargs):
     if not (func.is_view or packet.__name__ in _MOVES or packet.__name__ in _told or torch._C._current_graph_task_id() != -1):
         _tell(packet.__name__)
     return result
+
+
+@functools.cache
+def _written(func):
+    """Which arguments an ATen operator writes into."""
+    return [i for i, x in enumerate(func._schema.arguments) if x.alias_info is not None and x.alias_info.is_write]
 
 
 def _casts(x, kwargs):

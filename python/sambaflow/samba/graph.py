@@ -11,6 +11,7 @@ from sambaflow.errors import ArgumentError, UnsupportedError
 from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import listed, module
+from sambaflow.samba.attributes import taken
 from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.words import text
 
@@ -93,6 +94,7 @@ class SambaGraph:
         self.optimizers = listed(optimizers)
         self.name = name or type(model).__name__
         self.loss_indices = loss_indices
+        self.attributes = taken(self.model)
         self._traced = self._handles = self._kept = None
 
     def traced_as(self, outputs: "Iterable[SambaTensor]") -> None:

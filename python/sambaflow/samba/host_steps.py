@@ -79,6 +79,7 @@ class Stale:
             with contextlib.suppress(errors.StateError):  # another thread runs it meanwhile
                 name = session._owned.left(session, model.parameters())
         if name:
+            session._owned.told.add("state_dict")
             launch.warn(
                 f"state_dict of {type(model).__name__}: the device has trained {name!r}, and the host has values from before: "
                 "call samba.session.to_cpu(model) first, or samba.session.save(path) in place of torch.save",

@@ -41,6 +41,7 @@ from sambaflow.runtime import Context
 from sambaflow.samba import modes, trees
 from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
+from sambaflow.samba.attributes import unlike
 from sambaflow.samba.forward import Ends, forward_graph
 from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.optimizers import check_owned, hyperparameters, numbers, set_optimizers
@@ -114,6 +115,7 @@ def compile_all(
             ends=graph.ends(graphs.values()),
             legacy_names=session._legacy_names,
         )
+        _check_alike(graph, unlike(tracer, graph, graphs.values()))
         shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
         kept_alive.append(tracer)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
@@ -146,6 +148,17 @@ def compile_all(
     while warning := text(lib.samba_context_warning(context.c)):
         launch.warn(f"compile_multigraph: {warning}", RuntimeWarning, stacklevel=5)
     return text(path)
+
+
+def _check_alike(graph, found):
+    """Graphs are traced when they are compiled: of a module with a flag both would be what the flag says last."""
+    if found is not None:
+        other, name, behind, mine, its = found
+        values = f": {mine!r:.40} and {its!r:.40}" if isinstance(mine, (bool, int, float, str)) else ""
+        raise errors.ArgumentError(
+            f"compile_multigraph: graphs {graph.name!r} and {other.name!r} are of one module, whose {name + behind!r} was another "
+            f"when each was made{values}, and graphs are traced now: make a module for each, which may share layers"
+        )
 
 
 def _tell(several):

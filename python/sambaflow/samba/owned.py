@@ -54,6 +54,7 @@ class Owned:
         self._samples = {}  # id -> sample of a tensor when host and device had the same values
         self._settled = {}  # id -> sample of the host's values when they, or the device's, were last what the program had set
         self._stood = {}  # id -> (whether it required a gradient, its dtype) when it was traced
+        self.written = set()  # ids of tensors that the host has written into since
         self.runs = 0  # that may have trained
         self._fresh = {}  # id -> how many there were when host and device had the same values
         self.lost = None  # the name of a parameter whose training a reset has forgotten
@@ -106,6 +107,7 @@ class Owned:
         if id(tensor) in self._tensors:
             self._samples[id(tensor)] = self._settled[id(tensor)] = _sample(tensor._held)
             self._fresh[id(tensor)] = self.runs
+            self.written.discard(id(tensor))
 
     def is_fresh(self, tensor):
         """Whether nothing can have trained it since then."""
@@ -115,6 +117,7 @@ class Owned:
         """Notes that a tensor's values are as the program wants them, on the device and, perhaps others, on the host."""
         if id(tensor) in self._tensors:
             self._settled[id(tensor)] = _sample(tensor._held)
+            self.written.discard(id(tensor))
 
     def settle_all(self):
         """The same of all of them."""
@@ -131,12 +134,24 @@ class Owned:
         now = None if sample is None else _sample(tensor._held)
         return now is not None and not torch.equal(now, sample)
 
-    def left(self, session, tensors):
-        """The name of one of these parameters that the device has trained and nobody has fetched since, None where there is none.
-        What the host has changed meanwhile is meant to be as it is."""
+    def is_written(self, session, tensor):
+        """Whether the host has written into it, be it the values that it had there, and the device has others."""
+        if id(tensor) not in self.written or self.is_fresh(tensor):
+            return False
+        mine, its = _sample(tensor._held), _sample(tensor._as_held(session.device_get(self.name_of(tensor))))
+        return mine is not None and its is not None and not torch.equal(mine, its)
+
+    def differs(self, tensor, new):
+        """Whether another tensor in its place has other values than it had when they were settled."""
+        sample, now = self._settled.get(id(tensor)), _sample(getattr(new, "_held", new))
+        return sample is None or now is None or now.dtype != sample.dtype or not torch.equal(now, sample)
+
+    def left(self, session, tensors, buffers=False):
+        """The name of one of these parameters that the device has trained and nobody has fetched since, None where there is none;
+        with `buffers` of these too. What the host has changed meanwhile is meant to be as it is."""
         for tensor in tensors:
             name, sample = self.name_of(tensor) if self.has(tensor) else "", self._samples.get(id(tensor))
-            if sample is None or not session.has(name) or not session.has(f"{name}.grad"):
+            if sample is None or not session.has(name) or not (session.has(f"{name}.grad") or (buffers and not tensor._is_param)):
                 continue
             now, trained = _sample(tensor._held), _sample(tensor._as_held(session.device_get(name)))
             if now is not None and torch.equal(now, sample) and not torch.equal(trained, sample):

@@ -170,8 +170,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def torch(self):
         """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient
         where this does, and `backward` of what is computed from it adds to this tensor's gradient too."""
-        if self._is_param:
-            changed.handed_out(self)
+        changed.handed_out(self)
         if self._held is None or not self.requires_grad or _state.here.tracer is not None:
             return self._held
         if not self.is_leaf:
@@ -187,8 +186,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def _host_values(self):
         """The same below autograd."""
-        if self._is_param:
-            changed.read(self)
+        changed.read(self)
         self.materialize_()
         return self._held
 
@@ -293,8 +291,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         tracer = _state.here.tracer
         if tracer is not None and (self._trace == tracer.id or tracer.is_symbolic((self,), {})):
             return self.detach()
-        if self._is_param:
-            changed.handed_out(self)
+        changed.handed_out(self)
         return None if self._held is None else self._held.detach()
 
     @data.setter
@@ -313,8 +310,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         ):  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
             take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
-        if self._is_param:
-            changed.doubt(self)
+        changed.doubt(self)
 
     def take_values(self, values):
         """Copies a torch tensor of this shape and dtype into the memory that is there, which the model and others see; where
@@ -344,6 +340,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """The NumPy array with the values."""
         if _state.here.tracer is not None:
             _refuse_traced(self, "numpy()")
+        changed.doubt(self)
         return self._host_values().detach().numpy()
 
     def __array__(self, dtype=None, copy=None):
@@ -409,8 +406,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._host_values()
 
     def __repr__(self, **_):
-        if self._is_param:
-            changed.read(self)
+        changed.read(self)
         return shown(self)
 
     def __format__(self, spec):
@@ -598,7 +594,8 @@ def _checked(materializer):
 
 
 copies.allow_loading(SambaTensor, SambaParameter)
-_state.behind.update(dict.fromkeys((torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__), changed.doubt_first))
+_WRITERS = torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__, torch.Tensor.__setitem__
+_state.behind.update(dict.fromkeys(_WRITERS, changed.doubt_first))
 
 
 def _named(name):

@@ -5,6 +5,7 @@ The device counts steps once a group of an optimizer, torch once a parameter."""
 import torch
 
 from sambaflow import errors
+from sambaflow.samba import changed
 from sambaflow.samba.arguments import module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.of_session import of_session
@@ -48,6 +49,7 @@ class Transfers:
         for name, tensor in self._of_model("to_rdu", model):
             self.device_set(name, tensor)
             self._owned.is_alike(tensor)
+        changed.forget_buffers(self)
         self._send_optimizer_state(optims)
 
     def _of_model(self, call, model, kinds=KINDS):

@@ -165,12 +165,6 @@ def _elsewhere(word):
     nominal.once("to", f"{word} of a tensor in forward: without effect in a graph, all of which runs on the session's device")
 
 
-@rule(T.cuda)
-def cuda(t, input, *_, **__):
-    _elsewhere("cuda()")
-    return input
-
-
 @rule(T.type)
 def type_(t, input, dtype):
     return cast(t, input, dtype if isinstance(dtype, torch.dtype) else torch.empty(0).type(dtype).dtype)
