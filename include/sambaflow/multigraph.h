@@ -4,9 +4,9 @@
  * its name (samba_run_options.graph_name). A name means one thing in all graphs: a parameter, buffer, input, output or
  * hyperparameter. So a model that is trained by one graph answers by another, and a cache in a buffer (samba_register_buffer) is
  * filled by one and read by the next. What is spelled otherwise is another tensor, and a layer whose name has a slip in one graph
- * a parameter of its own, which nothing trains: one function of the program traces what graphs share, and
- * compiling warns of names that are almost alike (samba_context_warning, which samba_session_warning gives too). Memory is planned
- * for all of them together: what they share once, and for intermediates as much as the greediest needs. */
+ * a parameter of its own, which nothing trains: one function of the program traces what graphs share, and compiling warns of
+ * names that are almost alike (samba_context_warning, which samba_session_warning gives too). Memory is planned for all of them
+ * together: what they share once, and for intermediates as much as the greediest needs. */
 #ifndef SAMBAFLOW_MULTIGRAPH_H
 #define SAMBAFLOW_MULTIGRAPH_H
 

@@ -13,8 +13,9 @@ import torch
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
-from sambaflow.errors import StateError
+from sambaflow.errors import ArgumentError, StateError
 from sambaflow.samba.attributes import _EACH
+from sambaflow.samba.graph import FwdGraph
 
 
 class Part(torch.nn.Module):
@@ -89,6 +90,91 @@ def test_an_attribute_that_changes(tmp_path, rng):
     setattr(part, name, value)
     run = traced(tmp_path, model, session, name="again")  # as it is now
     assert said(lambda: run(_EACH)) == []
+
+
+class Settings:
+    def __init__(self):
+        self.scale, self.other = 2.0, 3
+
+
+class Kinds(torch.nn.Module):
+    of_class = 1.5
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3))
+        self.function, self.kinds, self.options = torch.tanh, [1, 2], {"power": 2}
+        self.settings, self.constant, self.lines = Settings(), torch.ones(3), {}
+
+    def forward(self, x):
+        self.lines["calls"] = self.lines.get("calls", 0) + 1
+        y = self.function(x * self.weight) ** self.options["power"] * self.settings.scale * self.of_class
+        return (y * self.constant * len(self.kinds)).mean()
+
+
+KINDS = {
+    "function": (lambda model: setattr(model, "function", torch.sin), "'function' of the model is another now than"),
+    "kinds[1]": (lambda model: model.kinds.__setitem__(1, 7), "'kinds[1]' of the model is 7 now and was 2"),
+    "kinds[2]": (lambda model: model.kinds.append(3), "'kinds[2]' of the model is another now than"),
+    "options": (lambda model: model.options.update(power=3), "\"options['power']\" of the model is 3 now and was 2"),
+    "settings.scale": (lambda model: vars(model.settings).update(scale=4.0), "'settings.scale' of the model is 4.0 now and was"),
+    "of_class": (lambda model: setattr(model, "of_class", 2.5), "'of_class' of the model is 2.5 now and was 1.5"),
+    "constant": (lambda model: model.constant.fill_(2), "'constant' of the model has other values now than"),
+    "another": (lambda model: setattr(model, "constant", torch.zeros(3)), "'constant' of the model has other values now than"),
+    "nothing": (lambda model: model.options.update(power=2), None),
+    "what forward writes": (lambda model: model.lines.clear(), None),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_attributes_of_all_kinds(tmp_path, name):
+    change, beginning = KINDS[name]
+    model, session = samba.from_torch_model_(Kinds()), samba.SambaSession()
+    run = traced(tmp_path, model, session)
+    run(_EACH)
+    told = said(lambda: (change(model), run(2 * _EACH)))
+    assert [sentence.partition(" when it was traced, by which the device goes on: make it")[0] for sentence in told] == (
+        [f"run: {beginning}"] if beginning else []
+    )
+
+
+class Flagged(torch.nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body, self.absolute, self.calls = body, False, 0
+
+    def forward(self, x):
+        self.calls += 1
+        y = self.body(x)
+        return (y.abs() if self.absolute else y * y).mean()
+
+
+def test_graphs_of_one_module_with_a_flag(tmp_path):
+    """Graphs are traced when they are compiled, by the flag as it is then: refused where each was made with another."""
+
+    def compiled(first, second, session):
+        inputs = (samba.ones(4, 3, name="x"),)
+        for model, name, flag in ((first, "square", False), (second, "absolute", True)):
+            model.absolute = flag
+            session.add_graph(FwdGraph(model, inputs, name=name))
+        pef = session.compile_multigraph(name=name, output_folder=str(tmp_path))
+        for name in ("square", "absolute"):
+            session.trace_multigraph(session.graphs[name], inputs)
+        session.init_multigraph_runtime(pef)
+        return [samba.to_torch(session.run(inputs, session.graphs[name].output_tensors, graph_name=name)[0]).item()
+                for name in ("square", "absolute")]  # fmt: skip
+
+    body = torch.nn.Linear(3, 2)
+    first, second = (samba.from_torch_model_(Flagged(body)) for _ in range(2))
+    square, absolute = compiled(first, second, samba.SambaSession())
+    y = samba.to_torch(body(samba.ones(4, 3))).detach()
+    assert abs(square - y.square().mean().item()) < 1e-6 and abs(absolute - y.abs().mean().item()) < 1e-6
+    with pytest.raises(ArgumentError) as refused:
+        compiled(first, first, samba.SambaSession())
+    assert str(refused.value) == (
+        "compile_multigraph: graphs 'square' and 'absolute' are of one module, whose 'absolute' was another when each was made: "
+        "False and True, and graphs are traced now: make a module for each, which may share layers"
+    )
 
 
 READS = {
@@ -219,6 +305,45 @@ def test_torchs_seed(tmp_path):
     assert torch.equal(run(), a) and torch.equal(run(), b)
     torch.manual_seed(12)
     assert torch.equal(masks(tmp_path, other, "other")(), c)
+
+
+def test_the_same_seed_again(tmp_path):
+    """Whatever a program draws in between, a seed or a state that is given again starts the masks over, and a state from the
+    middle goes on with new ones."""
+    torch.manual_seed(5)
+    run = masks(tmp_path, samba.SambaSession(), "again")
+    a, b = run(), run()
+    torch.manual_seed(5)
+    assert torch.equal(run(), a) and torch.equal(run(), b)
+    for seed in (7, 8, 5):
+        torch.manual_seed(seed)
+    assert torch.equal(run(), a)
+    torch.randn(3), torch.randperm(5)  # which start nothing over
+    assert torch.equal(run(), b)
+    torch.manual_seed(9)
+    torch.randn(3)
+    c = run()
+    torch.manual_seed(9)
+    torch.randn(3)
+    assert torch.equal(run(), c)
+    seen = [run()]
+    for _ in range(3):
+        with torch.random.fork_rng():
+            torch.manual_seed(11)
+            d = run()
+            torch.manual_seed(11)
+            assert torch.equal(run(), d)
+        seen.append(run())
+    assert not any(torch.equal(x, y) for i, x in enumerate(seen) for y in seen[:i])
+    state = torch.get_rng_state()
+    torch.manual_seed(12)
+    run()
+    torch.manual_seed(13)
+    e = run()
+    torch.set_rng_state(state)
+    run()
+    torch.manual_seed(13)
+    assert torch.equal(run(), e)
 
 
 def test_a_sessions_own_seed(tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model's modules keep beside tensors, `self.alpha`, a norm's `eps`, a function, `self.config`, is a constant of the graph:
+"""What a model's modules keep beside tensors, `self.alpha`, a norm's `eps`, a function, `self.config`, is constant in the graph:
 a program that sets it between runs changes nothing on the device. While a model is traced its modules note what forward reads of
 them; runs look at some of them in turn, at all within sixteen runs, and tell of one that has changed. Numbers, strings and
 functions are looked at, containers and configurations of these, and tensors that are no buffers; globals and closures are not.
@@ -42,6 +42,7 @@ _CALLED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, func
 _EACH = 16  # a run looks at that part of the modules, at one at least
 _MOST = 256  # elements of a container or configuration that is looked at
 _OF_TORCH = frozenset(dir(torch.nn.Module)) | frozenset(vars(torch.nn.Module()))
+_OTHERS = frozenset(("torch", "sambaflow", "numpy", builtins.__name__))  # packages whose objects are no configuration
 _GONE = object()
 
 
@@ -58,7 +59,7 @@ def state_of(value):
         items = enumerate(value)
     elif kind is dict:
         items = value.items()
-    elif isinstance(value, torch.nn.Module) or kind.__module__.partition(".")[0] in ("torch", "sambaflow", "numpy", builtins.__name__):
+    elif isinstance(value, torch.nn.Module) or kind.__module__.partition(".")[0] in _OTHERS:
         return None
     else:
         own = getattr(value, "__dict__", None)

@@ -75,8 +75,8 @@ def doubt_first(_, args, kwargs):
 
 
 def read(tensor):
-    """A program computes on the host with a parameter or buffer, an average of weights for one, or copies it: says so where the device has
-    trained it and nobody has fetched it."""
+    """A program computes on the host with a parameter or buffer, an average of weights for one, or copies it: says so where the
+    device has trained it and nobody has fetched it."""
     session = session_of(tensor)
     if session is None or session._owned.is_fresh(tensor) or not _STALE.isdisjoint(session._owned.told) or not _by_program():
         return
@@ -235,8 +235,8 @@ def _of_buffer(session, key, old, new):
     if not isinstance(new, torch.Tensor) or not session.has(name) or not session._owned.differs(old, new):
         return None
     return "values", (
-        f"{key[1]!r} of {type(key[0]).__name__} was given other values on the host since it was traced, and the device goes on with "
-        f"its own {name!r}: call samba.session.to_rdu(model) to send them"
+        f"{key[1]!r} of {type(key[0]).__name__} was given other values on the host since it was traced, and the device goes on "
+        f"with its own {name!r}: call samba.session.to_rdu(model) to send them"
     )
 
 

@@ -156,8 +156,8 @@ def _check_alike(graph, found):
         other, name, behind, mine, its = found
         values = f": {mine!r:.40} and {its!r:.40}" if isinstance(mine, (bool, int, float, str)) else ""
         raise errors.ArgumentError(
-            f"compile_multigraph: graphs {graph.name!r} and {other.name!r} are of one module, whose {name + behind!r} was another "
-            f"when each was made{values}, and graphs are traced now: make a module for each, which may share layers"
+            f"compile_multigraph: graphs {graph.name!r} and {other.name!r} are of one module, whose {name + behind!r} was "
+            f"another when each was made{values}, and graphs are traced now: make a module for each, which may share layers"
         )
 
 

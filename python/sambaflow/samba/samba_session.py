@@ -77,7 +77,6 @@ from sambaflow.samba.profiling import Profiling
 from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.saving import Saving
-from sambaflow.samba.seeds import initial_seed as torch_seed
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
 from sambaflow.samba.starts import tell_starts, tell_untrained
 from sambaflow.samba.switches import Switches
@@ -104,7 +103,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         self.graphs = {}  # name -> SambaGraph, as add_graph was given them
         self._several = []  # what trace_multigraph was given, in order
         self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
-        self.seed, self._torch_seed, self._followed = seeds.start()
+        self.seed, self._follows, self._draws = 0, seeds.Follows(), False  # whether the device draws random numbers
         self._rates = ()  # of host_steps
         self._doubts, self._watch, self._attributes = {}, None, Attributes()  # of changed.py, attributes.py
         self._forget_profiles()
@@ -123,14 +122,14 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         needs no setup: parse_app_args tells the session, and what is set up wins over that."""
         self._settings.set_up(args)
         if "seed" in self._settings.of_setup:
-            self.seed, self._torch_seed = self._settings.of_setup["seed"], None
+            self._follows.give(self, self._settings.of_setup["seed"])
 
     def take_arguments(self, args, own=(), given=()):
         """What parse_app_args calls, so that compile and trace_graph obey the command line: its namespace, the names of options
         that the application has replaced, and of those that were given. reset forgets them."""
         self._settings.take(args, own, given)
         if self._settings.seed is not None:
-            self.seed, self._torch_seed = self._settings.seed, None
+            self._follows.give(self, self._settings.seed)
 
     def obeys(self, args):
         """Whether these are the arguments that take_arguments was given last."""
@@ -160,6 +159,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             self._forget_auxiliary()
         self._device, self._aliases = device, aliases or {}
         self._ports = Ports(device, self._aliases)
+        self._draws = any(name.endswith(".seed") for name in device.hyperparameters)
 
     # ---- compiling ----
 
@@ -279,7 +279,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             raise errors.ArgumentError("trace_graph: no PEF is given: pef= takes the path that compile gave")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-                seeds.follow(self)
+                self._follows.begin(self)
                 device = self._settings.session(pef, self.seed, distlearn_config is not None)
         else:
             device = self._device
@@ -438,7 +438,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         added, and sends weights, inputs and optimizer state to the device, unless `transfer_device` is false.
         Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-            seeds.follow(self)
+            self._follows.begin(self)
             device = self._settings.session(pef, self.seed)
         before = self._device, self._aliases, self._traced, self._optimizers, self._owned, self._modes
         try:
@@ -542,8 +542,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if grad_of_outputs is not None:
             given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
-        if self._torch_seed != torch_seed():
-            seeds.follow(self)
+        if self._draws:
+            self._follows.follow(self)
         if train:
             self._owned.runs += 1
         if self._attributes.modules:
