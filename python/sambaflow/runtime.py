@@ -779,8 +779,13 @@ class Session:
         with self._mine():
             self.context.check(lib.samba_session_save(self.c, path, bool(with_state)))
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Parameters by name from safetensors, one file or a folder of several with their index; state if there."""
-        path = path_of(path)
+    def load(self, path: str | os.PathLike[str], strict: bool = True, drop_prefix: str = "") -> int:
+        """Parameters by name from safetensors, one file or a folder of several with their index; state if there. Not `strict`:
+        what the file lacks keeps its value. `drop_prefix`: what names in the file begin with that the PEF's do not. Returns how
+        many of the PEF's tensors were loaded."""
+        path, options, count = path_of(path), ffi.new("samba_load_options *", lib.samba_load_defaults()), ffi.new("int *")
+        prefix = ffi.new("char[]", encoded(drop_prefix, "load: drop_prefix"))
+        options.partial, options.drop_prefix, options.loaded = not strict, prefix if drop_prefix else ffi.NULL, count
         with self._mine():
-            self.context.check(lib.samba_session_load(self.c, path))
+            self.context.check(lib.samba_session_load_with(self.c, path, options))
+        return count[0]

@@ -113,12 +113,38 @@ static samba_status tell_partial(const samba_session *session, samba_status stat
         said);
 }
 
+/* The name in the file that is a missing tensor's behind a prefix, "body.fc.weight" of "fc.weight"; NULL: there is none. */
+static const char *prefixed(const samba_tensor_list *list, const char *missing)
+{
+    const size_t length = strlen(missing);
+    for (int i = 0; i < list->count; i++) {
+        const char *name = samba_tensor_name(list->tensors[i]);
+        const size_t its = strlen(name);
+        if (its > length && name[its - length - 1] == '.' && strcmp(name + its - length, missing) == 0)
+            return name;
+    }
+    return NULL;
+}
+
+static samba_status fail_lacking(const samba_session *session, const char *path, const char *name, const char *first, int count,
+                                 samba_words *missing)
+{
+    if (name)
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "\"%s\" has \"%s\" where the PEF has \"%s\": give drop_prefix \"%.*s\"; nothing was loaded, for it lacks %d "
+                          "of the PEF's tensors: %s",
+                          path, name, first, (int)(strlen(name) - strlen(first)), name, count, samba_words_text(missing));
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded", path,
+                      count, samba_words_text(missing));
+}
+
 /* All parameters and buffers must be there; state may be missing, but what is there must fit. */
 static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list,
                               const samba_names *names, const samba_load_options *options)
 {
     samba_words missing = {.used = 0};
     int missing_count = 0, found_count = 0;
+    const char *first = NULL, *behind = NULL; /* of a missing one that the file has behind a prefix */
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
         if (!is_saved(tensor, true))
@@ -131,17 +157,18 @@ static samba_status check_all(const samba_session *session, const char *path, co
             found_count++;
         } else if (tensor->role == SAMBA_ROLE_MODEL) {
             samba_words_add(&missing, tensor->name);
+            if (!behind && (behind = prefixed(list, tensor->name)))
+                first = tensor->name;
             missing_count++;
         }
     }
     if (options->loaded)
         *options->loaded = found_count;
-    if (options->partial && missing_count > 0 && found_count == 0)
+    if (options->partial && missing_count > 0 && found_count == 0 && !behind)
         return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has none of the PEF's %d tensors: %s; nothing was loaded",
                           path, missing_count, samba_words_text(&missing));
-    if (missing_count > 0 && !options->partial)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded",
-                          path, missing_count, samba_words_text(&missing));
+    if (missing_count > 0 && (!options->partial || found_count == 0))
+        return fail_lacking(session, path, behind, first, missing_count, &missing);
     return check_progress(session, find(list, names, PROGRESS), path);
 }
 

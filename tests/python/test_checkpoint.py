@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.optim.lr_scheduler as rates
 import transformers as hf
+from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, TensorDataset
 
 import sambaflow.samba as samba
@@ -351,3 +352,50 @@ def test_a_scheduler_goes_on(pef, tmp_path, kind):
         samba.session.load_checkpoint(tmp_path)
     with pytest.raises(TypeError, match="schedulers: 3 is no scheduler of torch.optim.lr_scheduler"):
         samba.session.save_checkpoint(tmp_path, 5, schedulers=[3])
+
+
+def test_a_part_of_the_weights(pef, tmp_path):
+    """load takes what a file has, in part and behind a prefix, and says how many tensors that were."""
+    model = samba.from_torch_model_(Model())
+    optim = samba.optim.AdamW(model.parameters(), lr=0.01)
+    samba.session.trace_graph(model, inputs(), optim, pef=pef, loss_indices=[0])
+    samba.session.save(tmp_path / "whole.safetensors", with_state=False)
+    weights = load_file(tmp_path / "whole.safetensors")
+    save_file({f"module.{name}": x + 1 for name, x in weights.items() if x.is_floating_point()}, tmp_path / "behind.safetensors")
+    save_file({"fc1.weight": weights["fc1.weight"] + 2, "head.weight": torch.ones(2)}, tmp_path / "part.safetensors")
+    with pytest.raises(errors.UnknownNameError, match='has "module.fc1.weight" where the PEF has "fc1.weight": give drop_prefix'):
+        samba.session.load(tmp_path / "behind.safetensors")
+    with pytest.raises(errors.UnknownNameError, match="lacks 8 of the PEF's tensors.*nothing was loaded"):
+        samba.session.load(tmp_path / "part.safetensors")
+    floating = sum(x.is_floating_point() for x in weights.values())
+    assert samba.session.load(tmp_path / "behind.safetensors", strict=False, drop_prefix="module.") == floating
+    assert samba.session.load(tmp_path / "part.safetensors", strict=False) == 1
+    samba.session.to_cpu(model)
+    for name, x in model.state_dict().items():
+        wanted = weights[name] + (2 if name == "fc1.weight" else x.is_floating_point())
+        torch.testing.assert_close(samba.to_torch(x), wanted, rtol=0, atol=0)
+    assert samba.session.load(tmp_path / "whole.safetensors") == len(weights)
+    with pytest.raises(errors.ArgumentTypeError):
+        samba.session.load(tmp_path / "part.safetensors", strict=False, drop_prefix=3)
+
+
+def test_torchs_seed_goes_on_behind_a_checkpoint(pef, tmp_path):
+    """A program that torch.manual_seed seeds with any number, 0 too, is resumed by one that seeds nothing with the same masks."""
+    for seed in (0, 3):
+        samba.session.reset()
+        torch.manual_seed(seed)
+        model = samba.from_torch_model_(Model())
+        optim = samba.optim.AdamW(model.parameters(), lr=0.01)
+        batch = inputs()
+        outputs = samba.session.trace_graph(model, batch, optim, pef=pef, loss_indices=[0])
+        step = lambda outputs=outputs: samba.to_torch(samba.session.run(batch, outputs)[0]).item()  # noqa: B023, E731
+        step()
+        folder = samba.session.save_checkpoint(tmp_path / str(seed), 1)
+        wanted = [step() for _ in range(3)]
+        samba.session.reset()
+        torch.default_generator.manual_seed(67280421310721)  # as torch begins
+        model = samba.from_torch_model_(Model())
+        optim = samba.optim.AdamW(model.parameters(), lr=0.01)
+        outputs = samba.session.trace_graph(model, batch, optim, pef=pef, loss_indices=[0])
+        samba.session.load_checkpoint(folder)
+        assert [step(outputs) for _ in range(3)] == wanted

@@ -239,6 +239,9 @@ TEST(test_partial_loads)
     int loaded = -1;
     OWN_TENSOR *before = get(session, "first.weight");
     load.loaded = &loaded;
+    refuse(samba_session_load_tensors(session, 1, &bias, &load), SAMBA_ERROR_NAME,
+           "has \"net.second.bias\" where the PEF has \"second.bias\": give drop_prefix \"net.\"; nothing was loaded, for it "
+           "lacks 4 of the PEF's tensors: \"first.weight\"");
     load.drop_prefix = "net.";
     refuse(samba_session_load_tensors(session, 1, &bias, &load), SAMBA_ERROR_NAME, "lacks 3 of the PEF's tensors");
     load.partial = true;

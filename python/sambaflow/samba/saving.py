@@ -26,12 +26,15 @@ class Saving:
         """Parameters, buffers and, `with_state`, optimizer state of the device as safetensors; atomic."""
         self.loaded().save(path, with_state)
 
-    def load(self, path):
+    def load(self, path, strict=True, drop_prefix=""):
         """The other way: parameters by name; state where the file has it. `path` may be a folder, too: with model.safetensors, or
         with model.safetensors.index.json and the files that it names,
-        as save_checkpoint and Hugging Face's libraries write them."""
-        self.loaded().load(path)
+        as save_checkpoint and Hugging Face's libraries write them. Not `strict`: what the file lacks keeps its value; a file
+        without any of the PEF's tensors is refused all the same. `drop_prefix`: what names in the file begin with that the
+        PEF's do not, "module.". Returns how many of the PEF's tensors were loaded."""
+        count = self.loaded().load(path, strict, drop_prefix)
         self._owned.settle_all()
+        return count
 
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0, schedulers=()):
         """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
@@ -49,7 +52,7 @@ class Saving:
         stay as they are: to_cpu fetches them."""
         found = resume.load(self.loaded(), folder, loaders, schedulers)
         if found is not None:
-            self.seed = found.seed
+            self._follows.resume(self, found.seed)
             self._owned.settle_all()
         return found and found.result
 

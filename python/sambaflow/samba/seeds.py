@@ -93,6 +93,12 @@ class Follows:
         if session._device is not None:
             session._device.reset_random(seed)
 
+    def resume(self, session, seed):
+        """A checkpoint has given the session its seed and its device's numbers, and torch's generator its state."""
+        session.seed = self._given = seed
+        self._known, self._last = _initial_seed(), _get_state()
+        self._returns.setdefault(self._known, 0)
+
     def give(self, session, seed):
         """The session has a seed of its own from here on."""
         session.seed, self.own = seed, True
