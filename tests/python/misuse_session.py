@@ -37,7 +37,7 @@ from sambaflow.samba.sambaloader import SambaLoader
 
 FOLDER = pathlib.Path(__file__).with_name("messages")
 # how warnings begin that count as said
-WARNINGS = ("run: '[^']*' (has|of) ", "run: the optimizer's", "run: load_state_dict", "mse_loss: the target has")
+WARNINGS = ("run: '[^']*' (has|of) ", "run: the optimizer's", "run: load_state_dict", "mse_loss: the input")
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32)
 
 

@@ -72,17 +72,18 @@ def test_an_attribute_that_changes(tmp_path, rng):
     part = model.parts[which]
     part.unread, part.calls, part.training, part.scale = 8, 100, True, 0.5 * 1.0  # which changes nothing
     assert said(lambda: run(2 * _EACH)) == []
-    name, value, shown = rng.choice([("scale", 0.75, "0.5"), ("shift", 3, "2"), ("square", True, "False"), ("kind", "tanh", "'relu'")])
+    changes = [("scale", 0.75, "0.5"), ("shift", 3, "2"), ("square", True, "False"), ("kind", "tanh", "'relu'")]
+    name, value, shown = rng.choice(changes)
     setattr(part, name, value)
     assert said(lambda: run(_EACH)) == [
-        f"run: {name!r} of 'parts.{which}' is {value!r} now and was {shown} when it was traced, by which the device goes on: make "
-        "it an input of the model, or compile and trace the model as it is now"
+        f"run: {name!r} of 'parts.{which}' was changed to {value!r} after the trace, but the device still uses {shown}: make it "
+        "an input of the model, or compile and trace the model as it is now"
     ]
     setattr(part, name, getattr(Part(), name))
     assert said(lambda: run(_EACH)) == []
     model.drop.p = 0.5
     assert said(lambda: run(_EACH)) == [
-        "run: 'p' of 'drop' is 0.5 now and was 0.25 when it was traced, by which the device goes on: give runs "
+        "run: 'p' of 'drop' was changed to 0.5 after the trace, but the device still uses 0.25: give run "
         "hyperparam_dict={'drop.p': 0.5}"
     ]
     setattr(part, name, value)

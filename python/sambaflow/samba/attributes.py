@@ -23,7 +23,7 @@ forward reads of them; runs look at some of them in turn, at all within sixteen 
 ...     warnings.simplefilter("always")
 ...     y = session.run((x,), outputs)
 >>> str(said[0].message).partition(",")[0]
-"run: 'beta' of the model is 0.75 now and was 0.5 when it was traced"
+"run: 'beta' of the model was changed to 0.75 after the trace"
 """
 
 import weakref
@@ -85,13 +85,13 @@ class Attributes:
         self._told.add(name)
         argin = f"{path}.{name}" if path else name
         cure = (
-            f"give runs hyperparam_dict={{{argin!r}: {now!r}}}"
+            f"give run hyperparam_dict={{{argin!r}: {now!r}}}"
             if argin in hyperparameters
             else "make it an input of the model, or compile and trace the model as it is now"
         )
         launch.warn(
-            f"run: {name!r} of {repr(path) if path else 'the model'} is {now!r:.60} now and was {value!r:.60} when it was traced, "
-            f"by which the device goes on: {cure}",
+            f"run: {name!r} of {repr(path) if path else 'the model'} was changed to {now!r:.60} after the trace, but the device "
+            f"still uses {value!r:.60}: {cure}",
             UserWarning,
             stacklevel=2,
         )

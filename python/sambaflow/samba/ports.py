@@ -33,10 +33,12 @@ def name_of(x, what):
     """The name of a tensor on the device; `what` it is: "an input tensor"."""
     name = getattr(x, "sn_name", "")
     if not name and not isinstance(x, torch.Tensor):
-        raise errors.ArgumentTypeError(
-            f"{what} is {x!r:.80} of {type(x).__name__}: expected a tensor that has a name: outputs are those that trace_graph "
-            "returned, inputs are made by samba.from_torch_tensor(tensor, name=...)"
+        cure = (
+            "give the tensors that trace_graph returned, for example outputs[0]"
+            if "output" in what
+            else "samba.from_torch_tensor(tensor, name=...) makes one, of torch.from_numpy(array) where there is an array"
         )
+        raise errors.ArgumentTypeError(f"expected {what}, given {x!r:.60}, a {type(x).__name__}: {cure}")
     if not name:
         raise errors.UnknownNameError(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name

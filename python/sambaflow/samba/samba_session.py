@@ -553,7 +553,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if not _grad_enabled() and train:
             changed.tell_no_grad(self, section_types)
         if self._rates:
-            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
+            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids, device.hyperparameters)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
             if x.__class__ is not SambaTensor:  # nested, or a parameter
@@ -634,7 +634,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
                 raise errors.UnknownNameError(
-                    f"the device has no {name!r}, the gradient of an input: those of parameters are computed. Give "
+                    f"the device has no {name!r}, the gradient of an input: only those of parameters are computed. Give "
                     "torch.autograd.grad in forward as an output, or make the input a parameter"
                 )
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
