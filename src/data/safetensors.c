@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGAIN "copy it again, or write it again (in Python session.save, in C samba_session_save)"
+
 #define LARGEST_HEADER 100000000 /* as in the format's own library */
 
 static const char *const dtype_names[SAMBA_DTYPE_COUNT] = {
@@ -91,7 +93,8 @@ static samba_status read_entry(const reader *r, const char *name, const json_t *
     char text[SAMBA_SHAPE_TEXT];
     samba_shape_format(e->rank, e->shape, text, sizeof text);
     if (e->begin < 0 || e->end < e->begin || e->end > room)
-        return samba_fail(r->context, SAMBA_ERROR_FORMAT, "%s: tensor \"%s\" lies at %lld to %lld; the file holds 0 to %lld",
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT,
+                          "%s is cut short or damaged: tensor \"%s\" lies at %lld to %lld, the file holds 0 to %lld: " AGAIN,
                           r->path, name, (long long)e->begin, (long long)e->end, (long long)room);
     if (!samba_shape_numel(e->rank, e->shape, &numel) || !samba_mul_checked(numel, (int64_t)samba_dtype_size(e->dtype), &size) ||
         size != e->end - e->begin)
@@ -161,8 +164,6 @@ static samba_status read_tensors(const reader *r, json_t *header, entry *entries
                                                 entries[i].dtype, entries[i].rank, entries[i].shape, &list->tensors[i]));
     return SAMBA_OK;
 }
-
-#define AGAIN "copy it again, or write it again (in Python session.save, in C samba_session_save)"
 
 static samba_status load_header(reader *r, json_t **header)
 {

@@ -140,7 +140,10 @@ static samba_status check_all(const samba_session *session, const char *path, co
         return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has none of the PEF's %d tensors: %s; nothing was loaded",
                           path, missing_count, samba_words_text(&missing));
     if (missing_count > 0 && !options->partial)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded",
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded. Give weights of this model; in C "
+                          "options.partial loads "
+                          "those that are there",
                           path, missing_count, samba_words_text(&missing));
     return check_progress(session, find(list, names, PROGRESS), path);
 }

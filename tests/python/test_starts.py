@@ -248,5 +248,15 @@ def test_loss_that_trains_nothing(tmp_path, loss):
     model, x = samba.from_torch_model_(Model()), samba.randn(4, 3, name="x")
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     pef = samba.session.compile(model, (x,), optim, name="still", output_folder=str(tmp_path), loss_indices=[0])
-    with pytest.warns(UserWarning, match="trains nothing, so the optimizer has no effect"):
+    with pytest.warns(UserWarning, match="the optimizer has no effect, because the PEF trains nothing"):
         utils.trace_graph(model, (x,), optim, pef=pef, loss_indices=[0])
+
+
+def test_optimizer_that_was_not_compiled(tmp_path):
+    """A PEF without steps says that the optimizer of trace_graph takes none."""
+    samba.session.reset()
+    model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, (x,), None, name="unstepped", output_folder=str(tmp_path))
+    with pytest.warns(UserWarning, match="the optimizer has no effect, because the PEF was compiled without one"):
+        utils.trace_graph(model, (x,), optim, pef=pef)

@@ -10,6 +10,7 @@ from sambaflow._core import lib
 from sambaflow.samba import _state, pairs, trees
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.arguments import section_ids as flat_ids
+from sambaflow.samba.host_steps import StaleForward
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import Tracer, at_work
 
@@ -40,7 +41,8 @@ def _called(model, tracer, inputs):
     try:
         return model(*args, **kwargs)
     except TypeError as error:
-        said = None if model._forward_pre_hooks else _misfit(model, args, kwargs)
+        others = [x for x in model._forward_pre_hooks.values() if not isinstance(x, StaleForward)]  # which may change inputs
+        said = None if others else _misfit(model, args, kwargs)
         if said is None:
             raise
         raise errors.ArgumentTypeError(said) from error

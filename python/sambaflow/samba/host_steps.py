@@ -200,3 +200,16 @@ def refuse_backward(tensor):
         "outputs) does backward and step. For gradients alone use section_types=['FWD', 'BCKWD'] and a parameter's sn_grad; to "
         "go on in torch from this output, samba.to_torch(x).requires_grad_(), whose gradient is grad_of_outputs of a run of BCKWD"
     )
+
+
+def refuse_values(tensor):
+    """Of a tensor without any: what trace_graph gave stands for results of runs."""
+    if tensor._pef is not None:
+        raise errors.StateError(
+            f"output {tensor.sn_name!r} of trace_graph stands for results and has no values: take those that "
+            "session.run(inputs, outputs) returns"
+        )
+    raise errors.StateError(
+        f"tensor {tensor.sn_name!r} of shape {tuple(tensor.shape)} has no values and no materializer to make some: "
+        f"samba.from_torch_tensor(values, name={tensor.sn_name!r}) makes a tensor with values"
+    )

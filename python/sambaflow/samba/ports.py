@@ -7,7 +7,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow.runtime import Tensor
-from sambaflow.samba import _state
+from sambaflow.samba import _state, trees
 from sambaflow.samba.sambatensor import SambaTensor, from_output, plain_tensor, values_of
 from sambaflow.samba.trace import dtype_name
 
@@ -27,6 +27,20 @@ def host_tensor(tensor, name):
     if held.is_complex():  # the device has pairs
         held = torch.view_as_real(held)
     return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
+
+
+def inputs_of(given):
+    """The tensors of what a run is given. An array would be left out in silence, as what is no tensor is."""
+
+    def look(x):
+        if type(x).__module__ == "numpy" and type(x).__name__ == "ndarray":
+            raise errors.ArgumentTypeError(
+                f"run: an input is a NumPy array of shape {x.shape} and dtype {x.dtype}, not a tensor: give "
+                "samba.from_torch_tensor(torch.from_numpy(array), name=...)"
+            )
+
+    torch.utils._pytree.tree_map(look, given)
+    return trees.tensors(given)
 
 
 def name_of(x, what):

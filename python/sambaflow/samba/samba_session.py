@@ -72,14 +72,14 @@ from sambaflow.samba.keywords import UNSAID_FALSE, UNSAID_NORMAL, UNSAID_SECTION
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import check_owned, hyperparameters
 from sambaflow.samba.owned import Owned
-from sambaflow.samba.ports import Ports, host_tensor, name_of
+from sambaflow.samba.ports import Ports, host_tensor, inputs_of, name_of
 from sambaflow.samba.profiling import Profiling
 from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.saving import Saving
 from sambaflow.samba.seeds import initial_seed as torch_seed
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
-from sambaflow.samba.starts import tell_starts, tell_untrained
+from sambaflow.samba.starts import tell_starts, tell_unstepped, tell_untrained
 from sambaflow.samba.switches import Switches
 from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
@@ -286,6 +286,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
             tell_starts(tracer, outputs, loss_indices)
+            if optimizers and "OPT" not in device.section_types:
+                tell_unstepped(device.pef)
         elif optimizers:
             tell_untrained(device.pef)
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
@@ -557,7 +559,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
             if x.__class__ is not SambaTensor:  # nested, or a parameter
-                inputs = trees.tensors(input_tensors)
+                inputs = inputs_of(input_tensors)
                 break
         if self._aliases:
             inputs = last_of_each(inputs, self._aliases)
