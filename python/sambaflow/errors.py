@@ -8,7 +8,7 @@ was given, what to do.
 ...     Session("nowhere.pef")
 ... except OSError as error:
 ...     print(type(error).__name__, error)
-FileError cannot read "nowhere.pef": No such file or directory
+FileError cannot read "nowhere.pef": No such file or directory; check the path, which begins in the working directory
 """
 
 from typing import NoReturn

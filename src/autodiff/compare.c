@@ -49,10 +49,9 @@ static bool same_sink(const samba_graph *a, const samba_sink *x, const samba_gra
 
 /* Of graphs that differ in no more than what is called a loss: the first sink that backward starts from in one of them alone, or
  * the end. Where there is nothing to differentiate, the first that is called otherwise. */
-static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink, bool *starts_known,
-                                      bool *in_first)
+static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink, bool *starts_known)
 {
-    *starts_known = *in_first = false;
+    *starts_known = false;
     int64_t other = 0;
     while (other < a->sink_count && a->sinks[other].kind == b->sinks[other].kind)
         other++;
@@ -73,7 +72,6 @@ static samba_status first_other_start(const samba_graph *a, const samba_graph *b
     /* from 0 nothing starts */
     while (status == SAMBA_OK && *sink < a->sink_count && (starts[0][*sink] == 1) == (starts[1][*sink] == 1))
         ++*sink;
-    *in_first = status == SAMBA_OK && *sink < a->sink_count && starts[0][*sink] == 1;
     samba_arena_free(&arena);
     return status == SAMBA_ERROR_MEMORY ? status : SAMBA_OK;
 }
@@ -123,15 +121,15 @@ static bool add_leaf(samba_text *text, const samba_graph *compiled, const samba_
     if ((strcmp(its, other) == 0) == same_type) /* both differ: another leaf; neither: how it starts */
         return false;
     if (same_type) {
-        samba_text_add(text, "%s \"%.128s\" was compiled, and \"%.128s\" stands in its place", kind, its, other);
+        samba_text_add(text, "%s \"%.128s\" is in the place of \"%.128s\", which was compiled", kind, other, its);
         return true;
     }
-    samba_text_add(text, "%s \"%.128s\" was compiled as ", kind, its);
-    add_type(text, was);
-    samba_text_add(text, " and is ");
+    samba_text_add(text, "%s \"%.128s\" is ", kind, its);
     add_type(text, is);
+    samba_text_add(text, ", but was compiled as ");
+    add_type(text, was);
     char location[SAMBA_LOCATION_TEXT] = "";
-    samba_text_add(text, " here%s", samba_location_format(model, is->location, location));
+    samba_text_add(text, "%s", samba_location_format(model, is->location, location));
     return true;
 }
 
@@ -139,7 +137,9 @@ static samba_status fail_difference(const samba_graph *compiled, const samba_gra
 {
     samba_text text;
     samba_text_init(&text, model->context);
-    samba_text_add(&text, "the model differs from the one that was compiled. First difference: ");
+    samba_text_add(
+        &text,
+        "the model differs from the compiled one: compile it again, or give the model that was compiled. First difference: ");
     if (!add_leaf(&text, compiled, model, node)) {
         samba_text_add(&text, "compiled was  ");
         add_line(&text, compiled, node, sink);
@@ -151,15 +151,35 @@ static samba_status fail_difference(const samba_graph *compiled, const samba_gra
     return status;
 }
 
-/* Equal graphs, of which only one's backward starts from that sink. */
-static samba_status fail_start(const samba_graph *compiled, const samba_graph *model, int64_t sink, bool in_compiled)
+/* "a", "b"; without losses every output is one. */
+static void add_losses(samba_text *text, const samba_graph *graph)
 {
-    const samba_sink *its = &compiled->sinks[sink];
-    return samba_fail(
-        model->context, SAMBA_ERROR_STATE,
-        "the model is the one that was compiled, but backward starts elsewhere: from \"%.128s\" only in the %s: name "
-        "the same losses for both",
-        samba_graph_name_at(compiled, its->name), in_compiled ? "compiled one" : "given one");
+    const char *between = "";
+    bool named = false;
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        named = named || graph->sinks[i].kind == SAMBA_SINK_LOSS;
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        if (graph->sinks[i].kind != (named ? SAMBA_SINK_LOSS : SAMBA_SINK_OUTPUT))
+            continue;
+        samba_text_add(text, "%s\"%.128s\"", between, samba_graph_name_at(graph, graph->sinks[i].name));
+        between = ", ";
+    }
+    samba_text_add(text, "%s", named ? "" : " (every output, as none is named)");
+}
+
+/* Equal graphs, of which only one's backward starts from some sink. */
+static samba_status fail_start(const samba_graph *compiled, const samba_graph *model)
+{
+    samba_text text;
+    samba_text_init(&text, model->context);
+    samba_text_add(&text, "the losses are ");
+    add_losses(&text, model);
+    samba_text_add(&text, ", but the model was compiled with ");
+    add_losses(&text, compiled);
+    samba_text_add(&text, ": name the same losses for both, or compile again");
+    samba_status status = text.status == SAMBA_OK ? samba_fail(model->context, SAMBA_ERROR_STATE, "%s", text.data) : text.status;
+    samba_text_clear(&text);
+    return status;
 }
 
 /* ---- the same nodes in another order ---- */
@@ -235,9 +255,9 @@ samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph 
         k++;
     if (!same && (k < compiled->sink_count || k < model->sink_count))
         return fail_difference(compiled, model, i, k);
-    bool starts_known, in_compiled;
-    SAMBA_TRY(first_other_start(compiled, model, &k, &starts_known, &in_compiled));
+    bool starts_known;
+    SAMBA_TRY(first_other_start(compiled, model, &k, &starts_known));
     if (k == compiled->sink_count)
         return SAMBA_OK;
-    return starts_known ? fail_start(compiled, model, k, in_compiled) : fail_difference(compiled, model, compiled->node_count, k);
+    return starts_known ? fail_start(compiled, model) : fail_difference(compiled, model, compiled->node_count, k);
 }

@@ -58,7 +58,11 @@ static void sync_directory(char *path)
 
 static samba_status fail_errno(samba_context *context, const char *verb, const char *path)
 {
-    return samba_fail(context, SAMBA_ERROR_FILE, "cannot %s \"%s\": %s", verb, path, strerror(errno));
+    const int error = errno;
+    const char *cure = error != ENOENT || strcmp(verb, "read") != 0 ? ""
+                       : path[0] == '/'                             ? "; check the path"
+                                                                    : "; check the path, which begins in the working directory";
+    return samba_fail(context, SAMBA_ERROR_FILE, "cannot %s \"%s\": %s%s", verb, path, strerror(error), cure);
 }
 
 /* The file that `path` names, through a link, or will name; `facts` where it exists. */

@@ -158,9 +158,9 @@ static samba_status find(search *s)
         SAMBA_TRY(try_segments(s, segments));
     if (!s->best)
         return samba_fail(s->compiler->context, SAMBA_ERROR_ARGUMENT,
-                          "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, "
+                          "compile: a memory budget of %lld byte%s cannot be met: the least found for model '%s' is %lld bytes, "
                           "parameters, gradients and optimizer state included; give that much, or a smaller batch",
-                          (long long)s->budget, s->compiler->name, (long long)s->least);
+                          (long long)s->budget, s->budget == 1 ? "" : "s", s->compiler->name, (long long)s->least);
     SAMBA_TRY(find_border(s));
     uint8_t *kept;
     SAMBA_TRY(SAMBA_ROOM(&s->remat->forward.arena, kept, 2 * s->remat->graph->node_count));

@@ -224,10 +224,12 @@ static samba_status compile(samba_compiler *c, char *path, size_t path_size)
     SAMBA_TRY(samba_run_passes(c));
     /* inference: nothing to compute again */
     if (c->options->memory_budget > 0 && c->plan.memory_bytes > c->options->memory_budget)
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                          "compile: a memory budget of %lld bytes cannot be met: model '%s' needs %lld bytes; give that much, or "
-                          "a smaller batch",
-                          (long long)c->options->memory_budget, c->name, (long long)c->plan.memory_bytes);
+        return samba_fail(
+            c->context, SAMBA_ERROR_ARGUMENT,
+            "compile: a memory budget of %lld byte%s cannot be met: model '%s' needs %lld bytes; give that much, or "
+            "a smaller batch",
+            (long long)c->options->memory_budget, c->options->memory_budget == 1 ? "" : "s", c->name,
+            (long long)c->plan.memory_bytes);
     return samba_compile_write(c, path, path_size);
 }
 

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGAIN "copy it again, or write it again (in Python session.save, in C samba_session_save)"
+
 #define LARGEST_HEADER 100000000 /* as in the format's own library */
 
 static const char *const dtype_names[SAMBA_DTYPE_COUNT] = {
@@ -91,7 +93,8 @@ static samba_status read_entry(const reader *r, const char *name, const json_t *
     char text[SAMBA_SHAPE_TEXT];
     samba_shape_format(e->rank, e->shape, text, sizeof text);
     if (e->begin < 0 || e->end < e->begin || e->end > room)
-        return samba_fail(r->context, SAMBA_ERROR_FORMAT, "%s: tensor \"%s\" lies at %lld to %lld; the file holds 0 to %lld",
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT,
+                          "%s is cut short or damaged: tensor \"%s\" lies at %lld to %lld, the file holds 0 to %lld: " AGAIN,
                           r->path, name, (long long)e->begin, (long long)e->end, (long long)room);
     if (!samba_shape_numel(e->rank, e->shape, &numel) || !samba_mul_checked(numel, (int64_t)samba_dtype_size(e->dtype), &size) ||
         size != e->end - e->begin)
@@ -173,11 +176,21 @@ static samba_status load_header(reader *r, json_t **header)
                           "%s: no safetensors file but a PEF, a compiled model, which samba_session_new opens (in Python pef= of "
                           "trace_graph): give weights, what samba_session_save wrote (session.save)",
                           r->path);
+    if (memcmp(r->bytes->data, "PK\3\4", 4) == 0)
+        return samba_fail(
+            r->context, SAMBA_ERROR_FORMAT,
+            "%s is no safetensors file but a ZIP archive, as torch.save writes: load it in PyTorch and send the weights "
+            "(in Python model.load_state_dict(torch.load(path)), then session.to_rdu(model))",
+            r->path);
     uint64_t length = samba_get64(r->bytes->data);
-    if (length > LARGEST_HEADER || length > r->size - 8)
+    if (length > LARGEST_HEADER)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
-                          "%s: no safetensors file, or cut short: its header of %llu bytes exceeds %s", r->path,
-                          (unsigned long long)length, length > LARGEST_HEADER ? "the format's limit of 100 MB" : "the file");
+                          "%s is damaged, or no safetensors file: its header claims %llu bytes, the limit is 100 MB: " AGAIN,
+                          r->path, (unsigned long long)length);
+    if (length > r->size - 8)
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT,
+                          "%s is cut short, or no safetensors file: its header claims %llu bytes, the file has %zu: " AGAIN,
+                          r->path, (unsigned long long)length, r->size);
     r->data_begin = 8 + (size_t)length;
     json_error_t error;
     *header = json_loadb(r->bytes->data + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);

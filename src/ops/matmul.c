@@ -24,7 +24,7 @@ samba_status samba_infer_matmul(samba_infer *infer)
     if (a->shape[a->rank - 1] != b->shape[b->rank - 2])
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "expected (..., M, K) and (..., K, N), given %s and %s: the columns of the first, %lld, are not "
-                                "the rows of the second, %lld",
+                                "the rows of the second, %lld; transpose or reshape one",
                                 a_text, b_text, (long long)a->shape[a->rank - 1], (long long)b->shape[b->rank - 2]);
     int rank;
     int64_t shape[SAMBA_MAX_RANK];

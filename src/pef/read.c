@@ -18,18 +18,19 @@ static const char *what_it_is(const samba_pef_header *header, int64_t size)
 {
     const char *bytes = (const char *)header;
     if (size > 9 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == '}'))
-        return ". It looks like weights, a safetensors file, which a session of the PEF loads (samba_session_load; "
-               "in Python session.load)";
-    return size > 4 && memcmp(bytes, "GGUF", 4) == 0 ? ". It is a GGUF file, of which `sambaflow compile` makes a PEF" : "";
+        return " but weights, a safetensors file: a session of the PEF loads it (in Python session.load, in C "
+               "samba_session_load);";
+    if (size > 4 && memcmp(bytes, "PK\3\4", 4) == 0)
+        return " but a ZIP archive, as torch.save writes: load it in PyTorch;";
+    return size > 4 && memcmp(bytes, "GGUF", 4) == 0 ? " but a GGUF file, of which `sambaflow compile` makes a PEF;"
+                                                     : ", as it does not begin with " SAMBA_PEF_MAGIC ":";
 }
 
 static samba_status check_beginning(samba_context *context, const char *name, const samba_pef_header *header, int64_t size)
 {
     if (size < (int64_t)sizeof header->magic || memcmp(header->magic, SAMBA_PEF_MAGIC, sizeof header->magic) != 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC
-                          "; give the .pef file that compile wrote%s",
-                          name, what_it_is(header, size));
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is not a PEF%s give the .pef file that compile wrote", name,
+                          what_it_is(header, size));
     if (size < (int64_t)sizeof *header)
         return samba_fail(
             context, SAMBA_ERROR_FORMAT,

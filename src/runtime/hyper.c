@@ -62,9 +62,9 @@ samba_status samba_hyper_start(samba_session *session)
 /* Options that are compiled in: flags, which decide which operators a PEF has, and numbers that state begins with. */
 static samba_status fail_compiled_in(const samba_session *session, const char *name)
 {
-#define OPERATORS "it is compiled into the PEF: compile again with an optimizer that has it, or that has not"
+#define OPERATORS "because it is compiled into the PEF: make the optimizer with the value you want, and compile again"
 #define RUN NULL
-#define COMPILE "state began with it: compile with an optimizer that has another"
+#define COMPILE "because state began with it: make the optimizer with another value, and compile again"
     static const struct {
         const char *word, *instead; /* NULL: a run may change it where the PEF has it */
     } words[] = {
@@ -72,14 +72,14 @@ static samba_status fail_compiled_in(const samba_session *session, const char *n
 #define HYPERPARAMETER(name, option, range, when, help) {#name, when},
 #include "optimizers.def"
         {"maximize", OPERATORS},
-        {"max_grad_norm",
-         "the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which runs may then change"},
-        {"betas", "give beta1 and beta2"},
+        {"max_grad_norm", "because the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which "
+                          "runs may then change"},
+        {"betas", "as it is two numbers: give beta1 and beta2"},
     };
     for (int i = 0; i < SAMBA_COUNT(words); i++)
         if (words[i].instead && strcmp(last_part(name), words[i].word) == 0)
-            return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be set by a run: %s", name,
-                              words[i].instead);
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be changed by a run, %s",
+                              name, words[i].instead);
     return SAMBA_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <sambaflow/warning.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 samba_run_options samba_run_defaults(void)
@@ -39,9 +40,14 @@ static samba_status check_in_graph(const samba_session *session, int32_t index, 
     for (int32_t i = 0; i < graph->tensor_count; i++)
         if (session->plan.tensors[graph->tensors[i]].kind == kind)
             samba_words_add(&words, session->plan.tensors[graph->tensors[i]].name);
+    int32_t other = 0; /* some graph has it */
+    while (other + 1 < session->plan.graph_count && !samba_plan_has_tensor(&session->plan.graphs[other], tensor))
+        other++;
+    const char *its = session->plan.tensors[tensor].name;
     return samba_fail(session->context, SAMBA_ERROR_NAME,
-                      "graph \"%.128s\" has no %s \"%.128s\", another one has; its %ss are: %s", graph->name, what,
-                      session->plan.tensors[tensor].name, what, samba_words_text(&words));
+                      "graph \"%.128s\" has no %s \"%.128s\": its %ss are %s; give those, or run graph \"%.128s\", which has "
+                      "\"%.128s\" (in Python graph_name=)",
+                      graph->name, what, its, what, samba_words_text(&words), session->plan.graphs[other].name, its);
 }
 
 /* A tensor of a list: there, named as one of the PEF of that kind, and once. Lists are short. */
@@ -66,6 +72,34 @@ static bool is_output_gradient(const samba_session *session, int32_t tensor)
     return samba_is_of(session, &session->plan.tensors[tensor], ".grad", SAMBA_KIND_OUTPUT);
 }
 
+/* "loss" of "loss.grad"; false where the name ends otherwise. */
+static bool output_of(const char *gradient, char output[128])
+{
+    const size_t length = strlen(gradient), end = sizeof ".grad" - 1;
+    const bool has = length > end && strcmp(gradient + length - end, ".grad") == 0;
+    snprintf(output, 128, "%.*s", (int)(has ? length - end : length), gradient);
+    return has;
+}
+
+static samba_status fail_output_gradient(const samba_session *session, const char *name)
+{
+    char its[128];
+    samba_words words = {.used = 0};
+    for (int32_t i = 0; i < session->plan.tensor_count; i++)
+        if (is_output_gradient(session, i) && output_of(session->plan.tensors[i].name, its))
+            samba_words_add(&words, its);
+    const int32_t output = output_of(name, its) ? samba_names_find(&session->tensors, its) : -1;
+    if (output >= 0 && session->plan.tensors[output].kind == SAMBA_KIND_OUTPUT)
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "output \"%s\" takes no gradient, because it is not one of the losses that the model was compiled with "
+                          "(%s): give none for it, or compile with it among the losses (in Python loss_indices)",
+                          its, samba_words_text(&words));
+    return samba_fail(session->context, SAMBA_ERROR_NAME,
+                      "there is no gradient \"%.128s\" of an output: give \"OUTPUT.grad\" of a loss that the model was compiled "
+                      "with (%s), or compile with others (in Python loss_indices)",
+                      name, samba_words_text(&words));
+}
+
 /* As check_listed; "<output>.grad" of an output that gradients start from. */
 static samba_status check_output_gradient(const samba_session *session, int32_t graph, samba_tensor *const *list, int at,
                                           int32_t *tensor)
@@ -75,15 +109,7 @@ static samba_status check_output_gradient(const samba_session *session, int32_t 
     const char *name = samba_tensor_name(list[at]);
     *tensor = samba_sizes_find(session, graph, name);
     if (*tensor < 0 || !is_output_gradient(session, *tensor)) {
-        samba_words words = {.used = 0};
-        for (int32_t i = 0; i < session->plan.tensor_count; i++)
-            if (is_output_gradient(session, i))
-                samba_words_add(&words, session->plan.tensors[i].name);
-        return samba_fail(
-            session->context, SAMBA_ERROR_NAME,
-            "there is no gradient \"%.128s\" of an output; gradients start from: %s; which outputs do is said when the model "
-            "is compiled (losses; in Python loss_indices)",
-            name, samba_words_text(&words));
+        return fail_output_gradient(session, name);
     }
     for (int i = 0; i < at; i++)
         if (samba_sizes_find(session, graph, samba_tensor_name(list[i])) == *tensor)

@@ -136,6 +136,16 @@ static void list_types(const samba_session *session, const samba_plan_graph *gra
             }
 }
 
+/* What a graph was compiled without, that has no section of a type. */
+static const char *why_missing(const samba_plan_graph *graph, int phase)
+{
+    if (phase != BCKWD && phase != OPT)
+        return "";
+    if (graph->inference)
+        return ". It was compiled for inference: compile it without that, with an optimizer, to train";
+    return phase == OPT ? ". It was compiled without an optimizer: compile it with one to train" : "";
+}
+
 /* The phase; *there: the graph has a section of it. Where it has none, it must be one that not every graph needs. */
 static samba_status find_type(const samba_session *session, const samba_plan_graph *graph, const char *word, int *phase,
                               bool *there)
@@ -151,9 +161,9 @@ static samba_status find_type(const samba_session *session, const samba_plan_gra
         return SAMBA_OK;
     samba_words words = {.used = 0};
     list_types(session, graph, &words);
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.64s\"; this %s has: %s",
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.64s\"; this %s has: %s%s",
                       *phase < PHASES ? "there is no section of type" : "there is no section type", word ? word : "(null)",
-                      session->plan.graph_count > 1 ? "graph" : "PEF", samba_words_text(&words));
+                      session->plan.graph_count > 1 ? "graph" : "PEF", samba_words_text(&words), why_missing(graph, *phase));
 }
 
 static samba_status list_add(samba_session *session, samba_selection *selection, int32_t at)

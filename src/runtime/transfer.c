@@ -6,6 +6,7 @@
  * All reasons to refuse a transfer are checked before, by functions that change nothing. */
 #include "runtime/runtime.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BLOCK 4096 /* bytes */
@@ -43,31 +44,37 @@ samba_status samba_session_find(const samba_session *session, const char *name, 
 }
 
 /* ---- checks ---- */
-static const char *cure_shape(const samba_plan_tensor *tensor)
+static samba_status fail_shape(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host,
+                               const char *what)
 {
+    char has[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT], cure[2 * SAMBA_SHAPE_TEXT + 192];
+    samba_shape_format(tensor->rank, tensor->shape, has, sizeof has);
+    samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given);
     switch (tensor->kind) {
     case SAMBA_KIND_INPUT:
-        return "give that shape, or compile for this one, or for both (samba_multigraph_add_size; in Python dims= or sizes=)";
-    case SAMBA_KIND_OUTPUT: return "give a host tensor of that shape";
-    case SAMBA_KIND_GRADIENT: return "a gradient has the shape of what it is of";
-    default: return "give that shape, or compile the model whose shapes these are";
+        snprintf(cure, sizeof cure,
+                 "give %s, or compile the model for %s if its layers take that (several sizes: dims= or sizes= of compile; in C "
+                 "samba_multigraph_add_size)",
+                 has, given);
+        break;
+    case SAMBA_KIND_OUTPUT: snprintf(cure, sizeof cure, "give a host tensor of %s", has); break;
+    case SAMBA_KIND_GRADIENT: snprintf(cure, sizeof cure, "give %s, as a gradient has the shape of what it is of", has); break;
+    default: snprintf(cure, sizeof cure, "give a tensor of %s, or compile a model in which it is %s", has, given);
     }
+    return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given: %s", what,
+                      tensor->name, has, session->source, given, cure);
 }
 
 static samba_status check_host(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
-    char expected[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
     if (samba_tensor_dtype(host) != (samba_dtype)tensor->dtype)
         return samba_fail(session->context, SAMBA_ERROR_DTYPE,
                           "%s \"%.128s\" is %s in the %s and %s was given: copy it into a tensor of %s", what, tensor->name,
                           samba_dtype_name((samba_dtype)tensor->dtype), session->source,
                           samba_dtype_name(samba_tensor_dtype(host)), samba_dtype_name((samba_dtype)tensor->dtype));
     if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
-        return samba_fail(
-            session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given: %s", what,
-            tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected), session->source,
-            samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given), cure_shape(tensor));
+        return fail_shape(session, tensor, host, what);
     if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                           "%s \"%.128s\" is an empty tensor: it has no memory to transfer", what, tensor->name);

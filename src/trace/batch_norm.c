@@ -65,7 +65,8 @@ static bool need_several(normalizing *n, const char *each)
     if (n->count != 1 || n->options.trains.graph || !n->options.training)
         return true;
     return samba_graph_refuse(n->graph, SAMBA_ERROR_SHAPE, n->what,
-                              "expected more than 1 value for each %s when training, given %s", each, SAMBA_TYPE_OF(&n->x));
+                              "expected more than 1 value for each %s when training, given %s; give more values, or call eval()",
+                              each, SAMBA_TYPE_OF(&n->x));
 }
 
 /* As rank-0 float64: 1, 0, or what decides in each run. */

@@ -16,10 +16,10 @@ typedef struct layout { /* of one call; arrays have an entry for each dim of spa
 } layout;
 
 /* The shapes that errors ask for, by the dims of space. */
-static const char *const plain_shapes[] = {
-    "(N, C, L) or (C, L), and (out_channels, C / groups, kernel length)",
-    "(N, C, H, W) or (C, H, W), and (out_channels, C / groups, kernel height, kernel width)",
-    "(N, C, D, H, W) or (C, D, H, W), and (out_channels, C / groups, kernel depth, kernel height, kernel width)"};
+static const char *const input_shapes[] = {"(N, C, L) or (C, L)", "(N, C, H, W) or (C, H, W)", "(N, C, D, H, W) or (C, D, H, W)"};
+static const char *const weight_shapes[] = {"(out_channels, C / groups, kernel length)",
+                                            "(out_channels, C / groups, kernel height, kernel width)",
+                                            "(out_channels, C / groups, kernel depth, kernel height, kernel width)"};
 static const char *const transposed_shapes[] = {
     "(N, C, L) or (C, L), and (C, out_channels / groups, kernel length)",
     "(N, C, H, W) or (C, H, W), and (C, out_channels / groups, kernel height, kernel width)",
@@ -141,6 +141,28 @@ static bool pad_same(samba_graph *graph, const layout *l, const samba_node *w, s
     return true;
 }
 
+/* A batch of images of one channel, (N, H, W), is the most usual mistake: it reads as one image of N channels. */
+static bool fitting_dims(samba_graph *graph, const layout *l, const samba_node *x, const samba_node *w)
+{
+    const int64_t groups = l->groups ? l->groups : 1;
+    if (w->rank != l->spatial + 2)
+        return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, l->what,
+                                  "the weight %s has %d dim%s, expected %d, %s, for the input %s: give such a weight",
+                                  SAMBA_TYPE_OF(w), w->rank, w->rank == 1 ? "" : "s", l->spatial + 2,
+                                  weight_shapes[l->spatial - 1], SAMBA_TYPE_OF(x));
+    if (x->rank != l->spatial + 1 && x->rank != l->spatial + 2)
+        return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, l->what,
+                                  "the input %s has %d dim%s, expected %s, for the weight %s: unsqueeze or reshape the input",
+                                  SAMBA_TYPE_OF(x), x->rank, x->rank == 1 ? "" : "s", input_shapes[l->spatial - 1],
+                                  SAMBA_TYPE_OF(w));
+    if (x->rank == l->spatial + 1 && w->shape[1] == 1 && groups == 1 && x->shape[0] != 1)
+        return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, l->what,
+                                  "the input %s is one sample of %lld channels, and the weight %s takes 1 channel: where it is a "
+                                  "batch without channels, give x.unsqueeze(1)",
+                                  SAMBA_TYPE_OF(x), (long long)x->shape[0], SAMBA_TYPE_OF(w));
+    return true;
+}
+
 static samba_value convolve(const layout *l, samba_value input, samba_value weight, samba_value bias)
 {
     samba_graph *graph;
@@ -148,8 +170,8 @@ static samba_value convolve(const layout *l, samba_value input, samba_value weig
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
-    if ((x.rank != l->spatial + 1 && x.rank != l->spatial + 2) || w.rank != l->spatial + 2)
-        return samba_trace_fail_shape(graph, l->what, plain_shapes[l->spatial - 1], &x, &w);
+    if (!fitting_dims(graph, l, &x, &w))
+        return samba_trace_none(graph);
     if (!one_dtype(graph, l, &x, &w))
         return samba_trace_none(graph);
     samba_attrs attrs = attributes(l);

@@ -34,7 +34,8 @@ static bool enter_product(const char *what, samba_value a, int a_rank, samba_val
         return samba_graph_refuse(*graph, SAMBA_ERROR_DTYPE, what,
                                   "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
                                   samba_dtype_name(left), samba_dtype_name(right));
-    return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what, "expected as many %s as the second has %s, given %lld and %lld",
+    return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what,
+                              "expected as many %s as the second has %s, given %lld and %lld; transpose or reshape one",
                               a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows",
                               (long long)columns, (long long)rows);
 }
@@ -293,8 +294,10 @@ samba_value samba_functional_linear(samba_value input, samba_value weight, samba
     if (x.rank > 0 && w.rank == 2 && x.shape[x.rank - 1] != w.shape[1])
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "linear",
                                 "the last dim of the input is %lld and the weight, (out_features, in_features), takes %lld "
-                                "features: given an input %s and a weight %s",
-                                (long long)x.shape[x.rank - 1], (long long)w.shape[1], SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&w));
+                                "features: given an input %s and a weight %s; give an input of %lld features, or make the layer "
+                                "for %lld",
+                                (long long)x.shape[x.rank - 1], (long long)w.shape[1], SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&w),
+                                (long long)w.shape[1], (long long)x.shape[x.rank - 1]);
     if (x.rank == 0 || w.rank < 1 || w.rank > 2 || x.shape[x.rank - 1] != w.shape[w.rank - 1])
         return samba_trace_fail_shape(
             graph, "linear", "an input (..., in_features) and a weight (out_features, in_features) or (in_features)", &x, &w);

@@ -18,11 +18,17 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
     bool fits = logits->rank >= 1 && label->rank == logits->rank - 1;
     for (int d = 0; fits && d < label->rank; d++)
         fits = label->shape[d] == logits->shape[d == 0 ? 0 : d + 1];
+    if (!fits && logits->rank == 2 && label->rank == 1)
+        return samba_graph_refuse(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "%lld labels for %lld rows of logits, given %s and %s: give labels (N) for logits (N, C), one for each row",
+            (long long)label->shape[0], (long long)logits->shape[0], SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
     if (!fits)
         return samba_graph_refuse(
             graph, SAMBA_ERROR_SHAPE, what,
-            "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
-            SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
+            "labels %s do not fit logits %s: give (N) for logits (N, C), (N, d1 ...) for (N, C, d1 ...) and () for (C); "
+            "squeeze(1) makes (N) of (N, 1)",
+            SAMBA_TYPE_OF(label), SAMBA_TYPE_OF(logits));
     return samba_dtype_table[label->dtype].category == SAMBA_CATEGORY_INTEGER ||
            samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s; cast them to int64",
                               samba_dtype_name(label->dtype));

@@ -55,7 +55,7 @@ bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_v
         fits = !values[i].graph || samba_shape_broadcast(rank, shape, node.rank, node.shape, &rank, shape);
     }
     if (!fits)
-        samba_losses_fail_all(loss, "values that broadcast together", count, values);
+        samba_losses_fail_all(loss, "values that broadcast together, which reshape or unsqueeze makes", count, values);
     return fits;
 }
 
@@ -71,9 +71,9 @@ void samba_losses_compare(const samba_losses *loss, samba_value input, samba_val
     if (one && !alike)
         return;
     samba_graph_warn_at(loss->graph, loss->what,
-                        "the target has the shape %s and the input %s, so each is compared with others of the other, %s in all, "
-                        "which is seldom meant: squeeze, unsqueeze or reshape one to the other's shape",
-                        SAMBA_SHAPE(t.rank, t.shape), SAMBA_SHAPE(x.rank, x.shape), SAMBA_SHAPE(rank, shape));
+                        "the input %s and the target %s broadcast to %s, so that a value or a target is compared with several, "
+                        "which is seldom meant: give both the same shape by squeeze, unsqueeze or reshape",
+                        SAMBA_SHAPE(x.rank, x.shape), SAMBA_SHAPE(t.rank, t.shape), SAMBA_SHAPE(rank, shape));
 }
 
 samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction)

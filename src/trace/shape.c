@@ -5,7 +5,34 @@
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
+#include <stdio.h>
 #include <string.h>
+
+/* `known`: the product of the sizes that are not -1, of which there are `open`; -1: too large. */
+static samba_value fail_reshape(samba_graph *graph, const samba_node *node, int64_t numel, int rank, const int64_t *shape,
+                                int open, int64_t known)
+{
+    char has[64] = "more than an int64 counts";
+    if (known >= 0)
+        snprintf(has, sizeof has, "%lld", (long long)known);
+    if (open > 1)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
+                                "%s has %lld elements, and %s has %d sizes of -1: only one may be", SAMBA_SHAPE_OF(node),
+                                (long long)numel, SAMBA_SHAPE(rank, shape), open);
+    if (open == 1 && known == 0)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
+                                "%s has %lld elements, and in %s a size of 0 leaves the one of -1 open: give all sizes",
+                                SAMBA_SHAPE_OF(node), (long long)numel, SAMBA_SHAPE(rank, shape));
+    if (open == 1)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
+                                "%s has %lld elements, which is not divisible by %s, the other sizes of %s: give sizes whose "
+                                "product is %lld, one of which may be -1",
+                                SAMBA_SHAPE_OF(node), (long long)numel, has, SAMBA_SHAPE(rank, shape), (long long)numel);
+    return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
+                            "%s has %lld elements, but %s has %s: give sizes whose product is %lld; one size may be -1, which is "
+                            "then computed",
+                            SAMBA_SHAPE_OF(node), (long long)numel, SAMBA_SHAPE(rank, shape), has, (long long)numel);
+}
 
 samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
 {
@@ -28,9 +55,7 @@ samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
     if (open == 1 && fits && known > 0 && numel % known == 0)
         sizes[inferred] = numel / known;
     else if (open > 0 || !fits || known != numel)
-        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
-                                "%s has %lld elements and cannot become %s; at most one size may be -1, and it must be whole",
-                                SAMBA_SHAPE_OF(&node), (long long)numel, SAMBA_SHAPE(rank, shape));
+        return fail_reshape(graph, &node, numel, rank, shape, open, fits ? known : -1);
     return samba_trace_value(graph, samba_emit_reshape(graph, a.index, rank, sizes));
 }
 

@@ -12,22 +12,28 @@ line has torch, F, nn, samba, utils, session (samba.session) and
     float32(4, 6)                 a tensor of that dtype and shape; float32(4, 6, name="x") a SambaTensor
     model, x, target, optim       a model `lin` and a cross entropy (outputs: the loss and logits), its inputs x float32(4, 6) and
     target int64(4), SGD y, loss                       its traced outputs, pef the PEF's path, FOLDER a folder
+    forward_only, unstepped       PEFs of it: for inference, and without an optimizer
     run(a, b, outputs=..., ...)   session.run((x, target), (loss, y)) with others
     compile(model, ...)           session.compile(model, (x, target), optim), which is `changed(...)` with another layer or input
     trace(model, ...)             trace_graph of it beside pef
-    behind(change)                a model of its own, traced; change(model, optim); a run
+    behind(change)                a model of its own, traced; change(model, optim); a run, or 16 where that is said
+    trained()                     a model of its own, traced and run; the host has its values from before
+    plain()                       a model that was not converted
     several                       a session with two graphs, `train` and `answer`, compiled and traced; graph(name) another of the
     kind fresh()                       a session without a PEF"""
 
 import argparse
 import os
 import pathlib
+import random
 import sys
 import tempfile
 import warnings
 
+import numpy
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from torch import nn
 
 import sambaflow.samba as samba
@@ -37,7 +43,16 @@ from sambaflow.samba.sambaloader import SambaLoader
 
 FOLDER = pathlib.Path(__file__).with_name("messages")
 # how warnings begin that count as said
-WARNINGS = ("run: '[^']*' (has|of) ", "run: the optimizer's", "run: load_state_dict", "mse_loss: the target has")
+WARNINGS = (
+    "run: '[^']*' (has|of) ",
+    "run: the optimizer's",
+    "run: load_state_dict",
+    "mse_loss: the input",
+    "backward starts from",
+    "trace_graph: the optimizer has",
+    "state_dict of",
+    "'[^']*' is read on the host",
+)
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32)
 
 
@@ -89,6 +104,7 @@ def words(folder):
     home = pathlib.Path(folder)
     pef = samba.session.compile(model, (x, target), optim, "graph", [0], output_folder=home)
     (home / "short.pef").write_bytes(pathlib.Path(pef).read_bytes()[:100])
+    torch.save(model.state_dict(), home / "weights.pt")
     (home / "weights.safetensors").write_bytes(b"\xff" * 8 + b'{"' + b"\xff" * 10)
     question = samba.zeros(2, 6, name="question")
     several = samba.SambaSession()
@@ -100,6 +116,12 @@ def words(folder):
     (answer,) = several.trace_multigraph(graphs[1], (question,))
     several.init_multigraph_runtime(both)
     outputs = utils.trace_graph(model, (x, target), optim, loss_indices=[0], pef=pef)
+    samba.session.save(home / "cut.safetensors")
+    (home / "cut.safetensors").write_bytes((home / "cut.safetensors").read_bytes()[:-20])
+    forward_only = samba.session.compile(model, (x, target), None, "forward", [0], inference=True, output_folder=home)
+    unstepped = samba.session.compile(model, (x, target), None, "unstepped", [0], output_folder=home)
+
+    kept = []  # sessions of their own
 
     def run(a=x, b=target, outputs=tuple(outputs), **options):
         return samba.session.run((a, b), outputs, **options)
@@ -115,12 +137,15 @@ def words(folder):
     def changed(**options):
         return samba.from_torch_model_(Model(**options))
 
-    def behind(change):
+    def behind(change, runs=1):
         its, own = changed(), samba.SambaSession()
+        kept.append(own)
         steps = samba.optim.SGD(its.parameters(), lr=0.1)
         ends = own.trace_graph(its, (x, target), steps, loss_indices=[0], pef=pef)
         change(its, steps)
-        own.run((x, target), ends)
+        for _ in range(runs):
+            own.run((x, target), ends)
+        return its
 
     found = {str(dtype).removeprefix("torch."): make(dtype) for dtype in DTYPES}
     found.update(
@@ -144,6 +169,8 @@ def words(folder):
         trace=trace,
         changed=changed,
         behind=behind,
+        trained=lambda: behind(lambda model, optim: None),
+        plain=Model,
         several=several,
         answer=answer,
         question=question,
@@ -153,6 +180,11 @@ def words(folder):
         SambaGraph=SambaGraph,
         ModelProto=type("ModelProto", (), {"SerializeToString": lambda self: b"no model"}),
         environ=os.environ,
+        forward_only=forward_only,
+        unstepped=unstepped,
+        array=numpy.zeros((4, 6), numpy.float32),
+        random=random.Random(0),
+        save_file=save_file,
         nan=float("nan"),
     )
     return found

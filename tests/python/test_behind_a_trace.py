@@ -77,14 +77,14 @@ def test_an_attribute_that_changes(tmp_path, rng):
     name, (value, shown) = rng.choice(list(new.items()))
     setattr(part, name, value)
     assert said(lambda: run(_EACH)) == [
-        f"run: {name!r} of 'parts.{which}' is {value!r} now and was {shown} when it was traced, by which the device goes on: "
-        "make it an input of the model, or compile and trace the model as it is now"
+        f"run: {name!r} of 'parts.{which}' was changed to {value!r} after the trace, but the device still uses {shown}: make it "
+        "an input of the model, or compile and trace the model as it is now"
     ]
     setattr(part, name, getattr(Part(), name))
     assert said(lambda: run(_EACH)) == []
     model.drop.p = 0.5
     assert said(lambda: run(_EACH)) == [
-        "run: 'p' of 'drop' is 0.5 now and was 0.25 when it was traced, by which the device goes on: give runs "
+        "run: 'p' of 'drop' was changed to 0.5 after the trace, but the device still uses 0.25: give run "
         "hyperparam_dict={'drop.p': 0.5}"
     ]
     setattr(part, name, value)
@@ -113,14 +113,14 @@ class Kinds(torch.nn.Module):
 
 
 KINDS = {
-    "function": (lambda model: setattr(model, "function", torch.sin), "'function' of the model is another now than"),
-    "kinds[1]": (lambda model: model.kinds.__setitem__(1, 7), "'kinds[1]' of the model is 7 now and was 2"),
-    "kinds[2]": (lambda model: model.kinds.append(3), "'kinds[2]' of the model is another now than"),
-    "options": (lambda model: model.options.update(power=3), "\"options['power']\" of the model is 3 now and was 2"),
-    "settings.scale": (lambda model: vars(model.settings).update(scale=4.0), "'settings.scale' of the model is 4.0 now and was"),
-    "of_class": (lambda model: setattr(model, "of_class", 2.5), "'of_class' of the model is 2.5 now and was 1.5"),
-    "constant": (lambda model: model.constant.fill_(2), "'constant' of the model has other values now than"),
-    "another": (lambda model: setattr(model, "constant", torch.zeros(3)), "'constant' of the model has other values now than"),
+    "function": (lambda model: setattr(model, "function", torch.sin), "'function' of the model was replaced after the trace"),
+    "kinds[1]": (lambda model: model.kinds.__setitem__(1, 7), "'kinds[1]' of the model was changed to 7 after the trace"),
+    "kinds[2]": (lambda model: model.kinds.append(3), "'kinds[2]' of the model was replaced after the trace"),
+    "options": (lambda model: model.options.update(power=3), "\"options['power']\" of the model was changed to 3 after the trace"),
+    "settings.scale": (lambda model: vars(model.settings).update(scale=4.0), "'settings.scale' of the model was changed to 4.0 after the trace"),
+    "of_class": (lambda model: setattr(model, "of_class", 2.5), "'of_class' of the model was changed to 2.5 after the trace"),
+    "constant": (lambda model: model.constant.fill_(2), "'constant' of the model was given other values after the trace"),
+    "another": (lambda model: setattr(model, "constant", torch.zeros(3)), "'constant' of the model was given other values after the trace"),
     "nothing": (lambda model: model.options.update(power=2), None),
     "what forward writes": (lambda model: model.lines.clear(), None),
 }
@@ -133,7 +133,7 @@ def test_attributes_of_all_kinds(tmp_path, name):
     run = traced(tmp_path, model, session)
     run(_EACH)
     told = said(lambda: (change(model), run(2 * _EACH)))
-    assert [sentence.partition(" when it was traced, by which the device goes on: make it")[0] for sentence in told] == (
+    assert [sentence.partition(", but the device still uses")[0] for sentence in told] == (
         [f"run: {beginning}"] if beginning else []
     )
 

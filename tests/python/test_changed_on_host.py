@@ -83,7 +83,7 @@ def freeze_by_attribute(net):
 VALUES = r"run: '[a-z.]+' has other values on the host .*to_rdu\(model\) to send them"
 CHANGES = {
     "load_state_dict": (lambda net: net.load_state_dict(Net().state_dict()), VALUES),
-    "assign": (lambda net: net.load_state_dict(Net().state_dict(), assign=True), "run: 'weight' of Linear was set anew"),
+    "assign": (lambda net: net.load_state_dict(Net().state_dict(), assign=True), "run: 'weight' of Linear was replaced"),
     "data": (set_data, VALUES),
     "data in place": (lambda net: net.head.bias.data.fill_(3), VALUES),
     "no_grad": (in_no_grad, VALUES),
@@ -94,8 +94,8 @@ CHANGES = {
     "frozen by attribute": (freeze_by_attribute, "'head.bias' has requires_grad=False since it was traced"),
     "half": (lambda net: net.half(), r"'trunk.weight' has become torch.float16 on the host, .* in torch.float32"),
     "to": (lambda net: net.to(torch.bfloat16), r"'trunk.weight' has become torch.bfloat16 on the host"),
-    "a layer": (replace_head, "run: 'head' of Net was set anew"),
-    "a parameter": (replace_bias, "run: 'bias' of Linear was set anew"),
+    "a layer": (replace_head, "run: 'head' of Net was replaced after the trace"),
+    "a parameter": (replace_bias, "run: 'bias' of Linear was replaced after the trace"),
 }
 
 
@@ -215,7 +215,7 @@ def test_options_of_an_optimizer(traced):
         traced.optim.param_groups[0]["note"] = "of the program's own"
         traced.run()
     traced.optim.param_groups[0]["weight_decay"] = 0.5
-    with pytest.warns(UserWarning, match="weight_decay is 0.5 on the host, and the device steps by"):
+    with pytest.warns(UserWarning, match="weight_decay was changed to 0.5 on the host, but the device still uses"):
         traced.run()
 
 
@@ -290,7 +290,7 @@ def test_targets_that_broadcast(loss, shapes):
     given, target = torch.randn(shapes[0]), torch.randn(shapes[1])
     with pytest.warns(UserWarning, match="different to the input size"):
         expected = loss(given, target)
-    with pytest.warns(UserWarning, match=rf"^{loss.__name__}: the target has the shape .* seldom meant: squeeze"):
+    with pytest.warns(UserWarning, match=rf"^{loss.__name__}: the input .* and the target .* broadcast to .* seldom meant: give"):
         computed = loss(samba.from_torch_tensor(given), samba.from_torch_tensor(target))
     torch.testing.assert_close(computed.torch(), expected)
     with silence():
@@ -308,7 +308,7 @@ class Loss(torch.nn.Module):
 
 def test_targets_that_broadcast_in_a_traced_model(tmp_path):
     model, inputs = samba.from_torch_model_(Loss()), (samba.randn(4, 3, name="x"), samba.randn(4, name="y"))
-    with pytest.warns(UserWarning, match=r"mse_loss: the target has the shape \(4\) and the input \(4, 1\), .* \(4, 4\) in all"):
+    with pytest.warns(UserWarning, match=r"mse_loss: the input \(4, 1\) and the target \(4\) broadcast to \(4, 4\)"):
         pef = samba.session.compile(model, inputs, name="loss", output_folder=str(tmp_path))
     with silence():
         utils.trace_graph(model, inputs, pef=pef)

@@ -63,7 +63,7 @@ def trained(tmp_path, **keywords):
 
 
 def least(tmp_path):
-    with pytest.raises(ValueError, match=r"fast memory of 1 bytes cannot hold stage 0 .*: model .* needs \d+ bytes") as refused:
+    with pytest.raises(ValueError, match=r"fast memory of 1 byte cannot hold stage 0 .*: model .* needs \d+ bytes") as refused:
         loaded(tmp_path, fast_memory=1)
     return int(str(refused.value).split("needs ")[1].split(" ")[0])
 

@@ -234,7 +234,7 @@ def test_refused(tmp_path):
         session.run(question, answers)
     with pytest.raises(LookupError, match='there is no graph "prefill"; this PEF has: "train", "answer"'):
         session.run(question, answers, graph_name="prefill")
-    with pytest.raises(LookupError, match='graph "train" has no input "question", another one has; its inputs are: "x", "label"'):
+    with pytest.raises(LookupError, match='"train" has no input "question": its inputs are "x", "label"; .* graph "answer"'):
         session.run(question, graph_name="train")
     with pytest.raises(LookupError, match='no section of type "OPT"; this graph has: "FWD"'):
         session.run(graph_name="answer", section_types=["OPT"])

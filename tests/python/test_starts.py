@@ -177,7 +177,7 @@ def test_compiled_and_traced_mean_the_same(tmp_path):
     ):
         model, theirs, inputs, plain = made(("loss", "logits"))
         if not fits:
-            with pytest.raises(errors.StateError, match="backward starts elsewhere"):
+            with pytest.raises(errors.StateError, match="the losses are .* but the model was compiled with"):
                 traced(model, inputs, tmp_path, compiled, losses)
             continue
         traced(model, inputs, tmp_path, compiled, losses)
@@ -248,7 +248,7 @@ def test_loss_that_trains_nothing(tmp_path, loss):
     model, x = samba.from_torch_model_(Model()), samba.randn(4, 3, name="x")
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     pef = samba.session.compile(model, (x,), optim, name="still", output_folder=str(tmp_path), loss_indices=[0])
-    with pytest.warns(UserWarning, match="trains nothing, so the optimizer has no effect"):
+    with pytest.warns(UserWarning, match="the optimizer has no effect, because the PEF trains nothing"):
         utils.trace_graph(model, (x,), optim, pef=pef, loss_indices=[0])
 
 
@@ -310,3 +310,13 @@ def test_a_divergence_by_all_elements(tmp_path):
             pef = samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path / reduction))
             samba.session.trace_graph(model, inputs, pef=pef)
         assert [str(each.message).partition(":")[0] for each in said] == ["kl_div"] * told
+
+
+def test_optimizer_that_was_not_compiled(tmp_path):
+    """A PEF without steps says that the optimizer of trace_graph takes none."""
+    samba.session.reset()
+    model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, (x,), None, name="unstepped", output_folder=str(tmp_path))
+    with pytest.warns(UserWarning, match="the optimizer has no effect, because the PEF was compiled without one"):
+        utils.trace_graph(model, (x,), optim, pef=pef)

@@ -164,8 +164,8 @@ MASKS = "torch.where(mask, x, 0)"
         (lambda x: x if torch.allclose(x, -x) else -x, "allclose", "torch.where(condition, a, b)"),
         (lambda x: x if 3 in x else -x, "in", "torch.where(condition, a, b)"),
         (lambda x: [x * i for i in range(x.argmax())][0], "an index of Python", "torch.gather"),
-        (lambda x: x[x > 0], "indexing by a mask", MASKS),
-        (lambda x: x[:, (x > 0)[0]], "indexing by a mask", MASKS),
+        (lambda x: x[x > 0], "x[mask]", MASKS),
+        (lambda x: x[:, (x > 0)[0]], "x[mask]", MASKS),
         (lambda x: x.masked_select(x > 0), "masked_select", MASKS),
         (lambda x: torch.masked_select(x, x > 0), "masked_select", MASKS),
         (lambda x: torch.nonzero(x), "nonzero", "torch.where(condition, a, b)"),
@@ -197,13 +197,10 @@ def test_a_loss_is_wrong_where_it_was_computed(tmp_path):
 def test_missing_operators_have_the_names_that_were_called():
     """Not those of what torch takes them apart into."""
     for forward, said in (
-        (
-            lambda x: torch.special.log_ndtr(x),
-            r"the operator torch\.special\.log_ndtr, of which prims\.erfcx\.default is a part, has no counterpart",
-        ),
-        (lambda x: torch.diagonal_scatter(x[:4, :4], x[0, :4]), r"the operator torch\.diagonal_scatter, of which prims\.copy_to"),
-        (lambda x: x.igamma_(x), r"the operator torch\.Tensor\.igamma_, of which"),
-        (lambda x: torch.linalg.lu_factor(x)[0], r"the operator torch\.linalg\.lu_factor"),
+        (lambda x: torch.special.log_ndtr(x), r"torch\.special\.log_ndtr \(prims\.erfcx\.default\) has no operator here"),
+        (lambda x: torch.diagonal_scatter(x[:4, :4], x[0, :4]), r"torch\.diagonal_scatter \(prims\.copy_to.*\) has no operator"),
+        (lambda x: x.igamma_(x), r"torch\.Tensor\.igamma_ \("),
+        (lambda x: torch.linalg.lu_factor(x)[0], r"torch\.linalg\.lu_factor"),
     ):
         with pytest.raises(NotImplementedError, match=said):
             trace_deep(forward)

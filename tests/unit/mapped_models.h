@@ -85,7 +85,7 @@ static samba_compile_options mapped_options(int model, samba_tensor **inputs, in
 static inline int64_t mapped_least(int model, samba_tensor **inputs, int accumulation)
 {
     samba_compile_options options = mapped_options(model, inputs, accumulation, 1, SAMBA_MAPPING_SECTION);
-    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "fast memory of 1 bytes cannot hold stage 0");
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "fast memory of 1 byte cannot hold stage 0");
     const char *needs = strstr(samba_error_message(context), "needs ");
     assert_non_null(needs);
     return strtoll(needs + strlen("needs "), NULL, 10);

@@ -89,7 +89,7 @@ TEST(wrong_shapes)
     wrong_as(SAMBA_ERROR_SHAPE, samba_functional_linear(in("x"), weight("w", "float32[3,5]"), none),
              "linear: the last dim of the input is 6 and the weight, (out_features, in_features), takes 5 features");
     wrong_as(SAMBA_ERROR_SHAPE, samba_functional_conv2d(in("x"), weight("w", "float32[3,5]"), none, NULL),
-             "conv2d: expected (N, C, H, W)");
+             "conv2d: the weight float32(3, 5) has 2 dims, expected 4, (out_channels, C / groups, kernel height, kernel width)");
     wrong_as(SAMBA_ERROR_SHAPE,
              samba_functional_conv2d(in("image"), weight("w", "float32[3,2,3,3]"), weight("b", "float32[4]"), NULL), bias);
     wrong_as(SAMBA_ERROR_SHAPE, samba_functional_conv_transpose2d(in("x"), weight("w", "float32[3,5]"), none, NULL),

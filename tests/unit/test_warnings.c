@@ -34,17 +34,15 @@ TEST(losses)
 {
     static const char column[] = "x float32[4,1] y float32[4]", one[] = "x float32[4,3] y float32[3]",
                       alike[] = "x float32[4,1] y float32[4,1]", none_there[] = "x float32[0,1] y float32[0,1]";
-    warns("mse_loss: the target has the shape (4) and the input (4, 1), so each is compared with others of the other, (4, 4) in "
-          "all",
-          mse, column);
-    warns("l1_loss: the target", l1, column);
-    warns("smooth_l1_loss: the target", smooth, column);
-    warns("huber_loss: the target", huber, column);
-    warns("gaussian_nll_loss: the target", gaussian, column);
-    warns("poisson_nll_loss: the target", poisson, column);
-    warns("kl_div: the target", kl, column);
-    warns("soft_margin_loss: the target", soft, column);
-    warns("(4, 3) in all", huber, one); /* as PyTorch: of these four whatever is not alike */
+    warns("mse_loss: the input (4, 1) and the target (4) broadcast to (4, 4), so that a value or a target", mse, column);
+    warns("l1_loss: the input (4, 1) and the target", l1, column);
+    warns("smooth_l1_loss: the input (4, 1) and the target", smooth, column);
+    warns("huber_loss: the input (4, 1) and the target", huber, column);
+    warns("gaussian_nll_loss: the input (4, 1) and the target", gaussian, column);
+    warns("poisson_nll_loss: the input (4, 1) and the target", poisson, column);
+    warns("kl_div: the input (4, 1) and the target", kl, column);
+    warns("soft_margin_loss: the input (4, 1) and the target", soft, column);
+    warns("broadcast to (4, 3)", huber, one); /* as PyTorch: of these four whatever is not alike */
     warns(NULL, gaussian, one);
     warns(NULL, mse, alike);
     warns(NULL, mse, none_there);
@@ -77,9 +75,9 @@ MODEL(line)
 
 static samba_status listen(samba_context *of __attribute__((unused)), void *user, samba_train_event *event)
 {
-    if (event->kind == SAMBA_TRAIN_WARNING && strstr(event->text, "mse_loss at line: the target has the shape (4)"))
+    if (event->kind == SAMBA_TRAIN_WARNING && strstr(event->text, "mse_loss at line: the input (4, 1) and the target (4)"))
         ++*(int *)user;
-    else if (event->kind == SAMBA_TRAIN_WARNING && strstr(event->text, "mse_loss: the target has the shape (4)"))
+    else if (event->kind == SAMBA_TRAIN_WARNING && strstr(event->text, "mse_loss: the input (4, 1) and the target (4)"))
         ++*(int *)user;
     return SAMBA_OK;
 }
@@ -136,7 +134,7 @@ TEST(files_of_another_kind)
     by.folder = checkpoint;
     need(samba_checkpoint_prepare(context, checkpoint));
     need(samba_checkpoint_save(session, &by));
-    refuse(samba_session_new(context, weights, NULL, &other), SAMBA_ERROR_FORMAT, "It looks like weights, a safetensors file");
+    refuse(samba_session_new(context, weights, NULL, &other), SAMBA_ERROR_FORMAT, "is not a PEF but weights, a safetensors file");
     refuse(samba_session_new(context, folder, NULL, &other), SAMBA_ERROR_FILE, "is a folder and no PEF: give the .pef file");
     refuse(samba_session_load(session, pef), SAMBA_ERROR_FORMAT, "no safetensors file but a PEF, a compiled model");
     refuse(samba_checkpoint_open(context, weights, &found), SAMBA_ERROR_FILE, "is no checkpoint, which is a folder");

@@ -18,6 +18,10 @@ REDUCE_DTYPES = ("float32", "bfloat16")
 def one_of(name, value, known):
     """Refuses a word that is not among the known."""
     if value not in known:
+        if not isinstance(value, str):
+            raise errors.ArgumentError(
+                f"{name} is {value!r:.60} of type {type(value).__name__}: give a string, one of {', '.join(map(repr, known))}"
+            )
         raise errors.ArgumentError(f"{name} {value!r}: expected one of {', '.join(known)}")
 
 
@@ -61,7 +65,10 @@ def optimizers(call, given):
     given = listed(given)
     for x in given:
         if not isinstance(x, torch.optim.Optimizer):
-            raise errors.ArgumentTypeError(f"{call}: an optimizer is one of torch.optim or samba.optim: given {type(x).__name__}")
+            raise errors.ArgumentTypeError(
+                f"{call}: expected an optimizer, given something of type {type(x).__name__}: make one from the parameters, for "
+                "example samba.optim.SGD(model.parameters(), lr=0.1)"
+            )
     return given
 
 

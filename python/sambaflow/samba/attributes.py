@@ -23,7 +23,7 @@ functions are looked at, containers and configurations of these, and tensors tha
 ...     warnings.simplefilter("always")
 ...     y = session.run((x,), outputs)
 >>> str(said[0].message).partition(",")[0]
-"run: 'beta' of the model is 0.75 now and was 0.5 when it was traced"
+"run: 'beta' of the model was changed to 0.75 after the trace"
 """
 
 import builtins
@@ -139,22 +139,23 @@ class Attributes:
         self._told.add(name + behind)
         argin, whose = f"{path}.{name}" if path else name, repr(path) if path else "the model"
         cure = (
-            f"give runs hyperparam_dict={{{argin!r}: {now!r}}}"
+            f"give run hyperparam_dict={{{argin!r}: {now!r}}}"
             if argin in hyperparameters
             else "make it an input of the model, or compile and trace the model as it is now"
         )
         launch.warn(
-            f"run: {name + behind!r} of {whose} {_change(before, now)} when it was traced, by which the device goes on: {cure}",
+            f"run: {name + behind!r} of {whose} {_change(before, now)}: {cure}",
             UserWarning,
             stacklevel=2,
         )
 
 
 def _change(before, now):
-    """What has happened to an attribute, before "when it was traced"."""
+    """What has happened to an attribute."""
     if before.__class__ in _PLAIN and now.__class__ in _PLAIN:
-        return f"is {now!r:.60} now and was {before!r:.60}"
-    return "is another now than" if before is not _GONE or now is not _GONE else "has other values now than"
+        return f"was changed to {now!r:.60} after the trace, but the device still uses {before!r:.60}"
+    what = "replaced" if before is not _GONE or now is not _GONE else "given other values"
+    return f"was {what} after the trace, but the device still uses what it was then"
 
 
 def put(stack):

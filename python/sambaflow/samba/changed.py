@@ -247,8 +247,9 @@ def _of_other(key, new):
             "call samba.session.to_rdu(model, optimizer) to send it"
         )
     return "replaced", (
-        f"{key[1]!r} of {type(key[0]).__name__} was set anew since it was traced, and the device goes on with what was there: "
-        "compile and trace the model again; for other values, load_state_dict without assign=True and samba.session.to_rdu(model)"
+        f"{key[1]!r} of {type(key[0]).__name__} was replaced after the trace, and the device still uses the old one: "
+        "convert (samba.from_torch_model_), compile and trace the model again; to change values only, load_state_dict without "
+        "assign=True and samba.session.to_rdu(model)"
     )
 
 

@@ -14,6 +14,7 @@ import re
 import torch
 
 _LITERAL = re.compile(r'%\d+ = literal dtype=(\w+) shape=\[([\d,]*)\] data="([0-9a-f]*)"')
+_OUTPUT = re.compile(r'output_(\d+)"')
 _BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')
 _NUMBER = r"%\d+ = constant (\S+ \S+) value=(\S+) : \S+( \(in .*?\))?"
 _NUMBERS = re.compile(rf"compiled was  {_NUMBER}  and the model has  {_NUMBER}", re.S)
@@ -66,18 +67,27 @@ def refusal(said, pef, hint):
     operators."""
     _, first, difference = said.partition("First difference: ")
     if not first:
-        return f"{pef}: give trace_graph the loss_indices of compile: {said}"
+        indices = ", ".join(_OUTPUT.findall(said.partition("compiled with")[2]))
+        return (
+            f"{said.partition(': name the same')[0]}: give trace_graph the loss_indices given to compile, "
+            f"{f'[{indices}], ' if indices else ''}or compile again. The PEF is {pef}"
+        )
     number = _NUMBERS.search(difference)
     if number and number[1] == number[4] and number[2] != number[5]:
         return (
             f"forward has the number {float(number[5]):.6g}, and had {float(number[2]):.6g} when it was compiled, as a constant"
             f"{number[6] or ''}: compile it again, if the model was changed; if forward takes it anew in each call, by "
-            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. The PEF is "
-            f"{pef}"
+            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. "
+            f"The PEF is {pef}"
+        )
+    if not difference.startswith(("input ", "parameter ", "buffer ")):
+        return (
+            "the model differs from the compiled one: compile it again, or trace the model that was compiled. First difference: "
+            f"{difference}{hint}. The PEF is {pef}"
         )
     if not difference.startswith("input "):
-        return f"{pef}: compile it again, or give the model that was: {said}{hint}"
-    if " and is " in difference:  # of another batch size, most often
+        cure = "compile this model again, or trace the model that was compiled"
+    elif ", but was " in difference:  # of another batch size, most often
         cure = "give what was compiled, or compile again, for this or for both (dims= or sizes= of compile)"
     else:
         cure = "give it the name that was compiled, or compile again"

@@ -2,6 +2,7 @@
 """A model's forward pass, with its inputs, outputs and losses, as a graph. What outputs have a region of is no copy that a run
 hands out: it is written into the memory of that region, where other graphs find it as their input."""
 
+import inspect
 from typing import NamedTuple
 
 from sambaflow import errors
@@ -9,6 +10,7 @@ from sambaflow._core import lib
 from sambaflow.samba import _state, pairs, trees
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.arguments import section_ids as flat_ids
+from sambaflow.samba.host_steps import StaleForward
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import Tracer, at_work
 
@@ -27,6 +29,51 @@ class Ends(NamedTuple):
         if handle is not None and handle._sn_region_name:
             return region
         return next((x for x in (region, name) if x and x in self.wanted), None)
+
+
+def _called(model, tracer, inputs):
+    """What forward returns for the inputs as the graph has them."""
+    args, kwargs = (), {}
+    if isinstance(inputs, dict):
+        kwargs = {key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()}
+    else:
+        args = [trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))]
+    try:
+        return model(*args, **kwargs)
+    except TypeError as error:
+        others = [x for x in model._forward_pre_hooks.values() if not isinstance(x, StaleForward)]  # which may change inputs
+        said = None if others else _misfit(model, args, kwargs)
+        if said is None:
+            raise
+        raise errors.ArgumentTypeError(said) from error
+
+
+def _misfit(model, args, kwargs):
+    """How the number of examples, or their names, does not fit forward; None where they do, or forward does not tell."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+        return None
+    except TypeError as error:
+        said = str(error)
+    every = signature.parameters.values()
+    takes = [its.name for its in every if its.kind in (its.POSITIONAL_ONLY, its.POSITIONAL_OR_KEYWORD)]
+    needs = [x for x in takes[len(args) :] if signature.parameters[x].default is inspect.Parameter.empty and x not in kwargs]
+    given = [x.sn_name if isinstance(x, SambaTensor) else type(x).__name__ for x in args] + list(kwargs)
+    has = f"{len(given)} example{'s' * (len(given) != 1)}{', ' * bool(given)}{', '.join(map(repr, given))}"
+    forward = f"{type(model).__name__}.forward"
+    if needs:
+        return (
+            f"inputs has {has}, but {forward} also needs {', '.join(map(repr, needs))}: give one example tensor for each input "
+            "of forward, in its order"
+        )
+    if len(args) > len(takes):
+        named = ", ".join(map(repr, takes))
+        return f"inputs has {has}, but {forward} takes {len(takes)}, {named}: leave out what it does not take"
+    return f"inputs has {has}, but {forward} does not take them: {said}"
 
 
 def forward_graph(
@@ -56,10 +103,7 @@ def forward_graph(
     tracer.taken = {name for name, _, _ in tracer.names.values()}
     tracer.taken.update(x.sn_name for x in trees.tensors(inputs) if isinstance(x, SambaTensor) and not x._kept_name)
     with at_work(tracer):
-        if isinstance(inputs, dict):
-            results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
-        else:
-            results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
+        results = _called(model, tracer, inputs)
         outputs = trees.tensors(results)
         # before buffers become what forward has set them to: what they were may be returned
         for i, x in enumerate(outputs):

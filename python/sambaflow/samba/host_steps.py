@@ -49,9 +49,9 @@ class Watched:
         trained = list(session._on_device(parameters))
         if trained:
             raise errors.StateError(
-                f"step of {type(optimizer).__name__}: the device trains {trained[0]!r}, and there is no gradient on the host to "
-                "step by: session.run(inputs, outputs) does forward, backward and the optimizer's step, "
-                "session.run(section_types=['OPT']) the step alone; leave optim.step() and zero_grad() out"
+                f"remove optim.step() and zero_grad(): the device trains {trained[0]!r}, so the optimizer "
+                f"{type(optimizer).__name__} has no gradient on the host. session.run(inputs, outputs) includes the step; "
+                "session.run(section_types=['OPT']) does it alone"
             )
 
 
@@ -138,21 +138,22 @@ def watch(session, optimizers, model=None):
     session._rates = [(each.param_groups, [dict(group) for group in each.param_groups]) for each in optimizers] if alone else ()
 
 
-def checked(rates, hyperparameters, section_types, section_ids):
+def checked(rates, hyperparameters, section_types, section_ids, known):
     """What further runs have to check, (an optimizer's groups, themselves when they were traced): nothing once a run was given
-    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's."""
+    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's. `known`:
+    names of the device's hyperparameters."""
     if hyperparameters:
         return ()
     if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
         return rates
     for groups, traced in rates:
-        if groups != traced and (sentence := _difference(groups, traced)):
+        if groups != traced and (sentence := _difference(groups, traced, known)):
             launch.warn(f"run: {sentence}", UserWarning)
             return ()
     return rates
 
 
-def _difference(groups, traced):
+def _difference(groups, traced, known):
     """How an optimizer's groups differ from those that were traced; None where they do not."""
     if len(groups) != len(traced):
         return (
@@ -162,19 +163,29 @@ def _difference(groups, traced):
     for group, before in zip(groups, traced):
         if group.get("lr") != before.get("lr"):
             return (
-                f"the optimizer's learning rate is {float(group['lr']):g} on the host, and the device steps by "
-                f"{float(before['lr']):g}, as when it was traced: give each run hyperparam_dict={{'lr': "
-                "scheduler.get_last_lr()[0]}, behind scheduler.step() too"
+                f"the optimizer's learning rate, lr, was changed to {float(group['lr']):g} on the host, but the device still "
+                f"uses {float(before['lr']):g}, its value at the trace: give each run hyperparam_dict={{'lr': "
+                "scheduler.get_last_lr()[0]}, after scheduler.step() too"
             )
         for name, was in before.items():
             if name != "params" and name in group and group[name] is not was and group[name] != was:
                 return (
-                    f"the optimizer's {name} is {group[name]!r:.60} on the host, and the device steps by {was!r:.60}, as when it "
-                    "was traced: give runs hyperparam_dict of what may change (session.get_argin_names()), or compile and trace "
-                    "anew"
+                    f"the optimizer's {name} was changed to {group[name]!r:.60} on the host, but the device still uses "
+                    f"{was!r:.60}, its value at the trace: {_as_hyperparameter(name, group[name], known)}"
                 )
         before.update(group)  # what a scheduler notes for itself
     return None
+
+
+def _as_hyperparameter(name, value, known):
+    """How runs are given what the optimizer has."""
+    words = dict(zip(("beta1", "beta2"), value)) if name == "betas" else {name: value}
+    if all(word in known for word in words):
+        return f"give run hyperparam_dict={words!r:.100}"
+    full = [each for each in known if each.rpartition(".")[2] in words]
+    if full:
+        return f"give run hyperparam_dict with the value of each group that changed, of {', '.join(full[:4])}"
+    return "a run cannot change it, so compile and trace again"
 
 
 def others(optimizer):
@@ -186,7 +197,20 @@ def others(optimizer):
 def refuse_backward(tensor):
     """Of a tensor that a run gave."""
     raise errors.StateError(
-        f"backward of {tensor.sn_name!r}, which the device has computed: session.run(inputs, outputs) does the backward and the "
-        "optimizer's step too, section_types=['FWD', 'BCKWD'] without the step, and sn_grad has a parameter's gradient; to go on "
-        "in torch from this output, samba.to_torch(x).requires_grad_(), whose gradient is grad_of_outputs of a run of BCKWD"
+        f"backward() cannot start at {tensor.sn_name!r}, which the device computed: remove the call; session.run(inputs, "
+        "outputs) does backward and step. For gradients alone use section_types=['FWD', 'BCKWD'] and a parameter's sn_grad; to "
+        "go on in torch from this output, samba.to_torch(x).requires_grad_(), whose gradient is grad_of_outputs of a run of BCKWD"
+    )
+
+
+def refuse_values(tensor):
+    """Of a tensor without any: what trace_graph gave stands for results of runs."""
+    if tensor._pef is not None:
+        raise errors.StateError(
+            f"output {tensor.sn_name!r} of trace_graph stands for results and has no values: take those that "
+            "session.run(inputs, outputs) returns"
+        )
+    raise errors.StateError(
+        f"tensor {tensor.sn_name!r} of shape {tuple(tensor.shape)} has no values and no materializer to make some: "
+        f"samba.from_torch_tensor(values, name={tensor.sn_name!r}) makes a tensor with values"
     )

@@ -35,15 +35,37 @@ def _known(*functions):
 _NUMBERS = ("lr", "weight_decay", "momentum", "betas", "eps", "max_grad_norm")  # which a loop of torch gives elsewhere
 
 
+_SHOWN = 8  # a longer list is left to help
+
+
+def _all(function, known):
+    if len(known) <= _SHOWN:
+        return f"; it has {', '.join(known)}"
+    owner, _, name = function.__qualname__.rpartition(".")
+    where = f"samba.session.{name}" if owner == "SambaSession" else function.__qualname__
+    return (
+        f" and none of a similar name: help({where.replace('._', '.')}) shows all {len(known)}, among them "
+        f"{', '.join(known[:_SHOWN])}"
+    )
+
+
+def _as_dict(word, value):
+    """A hyperparameter as hyperparam_dict takes it."""
+    if word != "betas":
+        return f"{{{word!r}: {'...' if value is ... else repr(value)}}}"
+    return "{'beta1': ..., 'beta2': ...}"
+
+
 def refuse_unknown(words, function, *others):
     """Raises a TypeError where `words` has one that neither the function nor the others take."""
     known = list(_known(function, *others))
     for word in words:
         if word not in known:
             near = [name for name in known if name == f"{word[:-1]}_tensors"] or difflib.get_close_matches(word, known, 1)
-            hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(x for x in known if x != 'self')}"
+            hint = f": did you mean {near[0]!r}?" if near else _all(function, [x for x in known if x != "self"])
             if word in _NUMBERS and "hyperparam_dict" in known:
-                hint = f": numbers of optimizers are hyperparam_dict={{{word!r}: ...}}"
+                value = words.get(word, ...) if isinstance(words, dict) else ...
+                hint = f": give the optimizer's hyperparameters as a dict, hyperparam_dict={_as_dict(word, value)}"
             elif word in _NUMBERS and "optimizers" in known:
                 hint = ": it is the optimizer's, so give it where that is made"
             raise errors.ArgumentTypeError(f"{function.__name__.lstrip('_')} has no keyword {word!r}{hint}") from None

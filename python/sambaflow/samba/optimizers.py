@@ -46,8 +46,8 @@ def _check(optimizer):
         )
     if not (getattr(kind.step, "__module__", None) or "").startswith(("torch.optim.", "sambaflow.samba.optim")):
         raise errors.UnsupportedError(
-            f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or of "
-            "torch where samba.optim has its name"
+            f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or "
+            "the one of torch.optim that has the same name"
         )
     if host_steps.others(optimizer):
         raise errors.UnsupportedError(
@@ -79,10 +79,25 @@ def check_owned(call, tracer, optimizers, others=()):
                 )
 
 
+def _check_once(optimizers, names):
+    """Refuses a parameter that two optimizers have."""
+    owners = {}
+    for number, optimizer in enumerate(optimizers):
+        for p in (p for group in optimizer.param_groups for p in group["params"] if id(p) in names):
+            first = owners.setdefault(id(p), number)
+            if first != number:
+                both = " and ".join(f"{type(optimizers[i]).__name__} (optimizer {i})" for i in (first, number))
+                raise errors.UnknownNameError(
+                    f"parameter {names[id(p)]!r} is in two optimizers, {both}, but a parameter may be in only one: leave it out "
+                    "of one of them"
+                )
+
+
 def groups(tracer, optimizers):
     """(optimizer, group, names of what it trains) of every group that trains something.
     What forward does not use is not trained."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
+    _check_once(optimizers, names)
     for optimizer in optimizers:
         _check(optimizer)
         if not any(id(p) in names for group in optimizer.param_groups for p in group["params"]):
@@ -145,11 +160,31 @@ def set_optimizers(options, tracer, optimizers, its_numbers=None):
     return made, kept, words, alive
 
 
-def _differs(optimizer, trained, what):
+def _differs(device, optimizer, trained, what):
     return errors.StateError(
-        f"trace_graph: other optimizers than the PEF was compiled with: give compile and trace_graph the same. The optimizer of "
-        f"{trained[0]!r} is {type(optimizer).__name__} {what}"
+        f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__}{what}: give trace_graph the optimizer given "
+        f"to compile, or compile again. The PEF is {device.pef}"
     )
+
+
+def _compiled_kinds(known):
+    """Titles of the optimizers whose hyperparameters a PEF has; SGD's momentum may be missing."""
+    names = {name.rpartition(".")[2] for name in known}
+    every = {number.name for facts in FACTS.values() for number in facts.hyperparameters if number.run}
+    found = []
+    for facts in FACTS.values():
+        its = {number.name for number in facts.hyperparameters if number.run}
+        if names & every <= its and its - names <= {"momentum", "dampening"}:
+            found.append(facts.title)
+    return found
+
+
+def _missing(device, optimizer, name, value):
+    """What the PEF was compiled with, where it lacks a hyperparameter of the optimizer."""
+    kinds = _compiled_kinds(device.hyperparameters)
+    if kinds and _facts(optimizer).title not in kinds:
+        return f", but the PEF was compiled with {' or '.join(kinds)}"
+    return f" with {name} {value:g}, but the PEF has no such hyperparameter; it has {', '.join(device.hyperparameters)}"
 
 
 def _check_state(device, optimizer, group, trained):
@@ -164,9 +199,9 @@ def _check_state(device, optimizer, group, trained):
             wanted = kept[key]
             has = f"{name}.{key}" in device.tensors
             if wanted and not has:
-                raise _differs(optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
+                raise _differs(device, optimizer, trained, f" with a state {key} of {name!r}, but the PEF has none")
             if has and not wanted and key not in IDLE:  # a momentum of 0 is none
-                raise _differs(optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
+                raise _differs(device, optimizer, trained, f" without a state {key} of {name!r}, but the PEF has one")
 
 
 def hyperparameters(tracer, optimizers, device, its_numbers=None):
@@ -189,16 +224,13 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
             if full in known:
                 found[full] = float(value)
             elif value != 0 and (name != "dampening" or group["momentum"] != 0) or name not in ("momentum", "dampening"):
-                raise _differs(
-                    optimizer,
-                    trained,
-                    f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}",
-                )
+                raise _differs(device, optimizer, trained, _missing(device, optimizer, name, value))
         _check_state(device, optimizer, group, trained)
         its_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
         if its_norm:
             if "max_grad_norm" not in known:
-                raise _differs(optimizer, trained, f"with max_grad_norm {its_norm:g}, and {device.pef} does not clip gradients")
+                what = f" with max_grad_norm {its_norm:g}, but the PEF does not clip gradients"
+                raise _differs(device, optimizer, trained, what)
             if norm not in (None, its_norm):
                 raise errors.ArgumentError(
                     f"trace_graph: max_grad_norm is {norm:g} and {its_norm:g}: the norm is one over all optimizers, so those "
@@ -208,12 +240,12 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
     if its_numbers is None and all_groups:
         optimizer, _, trained = all_groups[0]
         if norm is None and "max_grad_norm" in known:
-            raise _differs(optimizer, trained, f"without max_grad_norm, and {device.pef} clips gradients")
+            raise _differs(device, optimizer, trained, " without max_grad_norm, but the PEF clips gradients")
         trains = {name for _, _, names in all_groups for name in names}
         for name in device.tensors:
             owner, _, key = name.rpartition(".")
             if key in SHAPED and owner in device.names("parameter") and owner not in trains:
-                raise _differs(optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
+                raise _differs(device, optimizer, trained, f", and {owner!r} has none, but the PEF trains it")
     return found
 
 

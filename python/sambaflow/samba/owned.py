@@ -31,9 +31,8 @@ KINDS = ("_parameters", "_buffers")
 def _plain(call, kind, path):
     return errors.StateError(
         f"{call}: {'parameter' if kind == KINDS[0] else 'buffer'} {path!r} is a torch tensor and no SambaTensor: "
-        "samba.from_torch_model_(model) "
-        "makes it one, before the optimizer is made; load_state_dict(assign=True) and `module.weight = ...` put torch "
-        "tensors there again"
+        "samba.from_torch_model_(model) makes it one, before the optimizer is made; this also happens after "
+        "load_state_dict(assign=True) and `module.weight = ...`"
     )
 
 

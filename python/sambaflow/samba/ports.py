@@ -7,7 +7,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow.runtime import Tensor
-from sambaflow.samba import _state
+from sambaflow.samba import _state, trees
 from sambaflow.samba.sambatensor import SambaTensor, from_output, plain_tensor, values_of
 from sambaflow.samba.trace import dtype_name
 
@@ -29,14 +29,30 @@ def host_tensor(tensor, name):
     return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
 
 
+def inputs_of(given):
+    """The tensors of what a run is given. An array would be left out in silence, as what is no tensor is."""
+
+    def look(x):
+        if type(x).__module__ == "numpy" and type(x).__name__ == "ndarray":
+            raise errors.ArgumentTypeError(
+                f"run: an input is a NumPy array of shape {x.shape} and dtype {x.dtype}, not a tensor: give "
+                "samba.from_torch_tensor(torch.from_numpy(array), name=...)"
+            )
+
+    torch.utils._pytree.tree_map(look, given)
+    return trees.tensors(given)
+
+
 def name_of(x, what):
     """The name of a tensor on the device; `what` it is: "an input tensor"."""
     name = getattr(x, "sn_name", "")
     if not name and not isinstance(x, torch.Tensor):
-        raise errors.ArgumentTypeError(
-            f"{what} is {x!r:.80} of {type(x).__name__}: expected a tensor that has a name: outputs are those that trace_graph "
-            "returned, inputs are made by samba.from_torch_tensor(tensor, name=...)"
+        cure = (
+            "give the tensors that trace_graph returned, for example outputs[0]"
+            if "output" in what
+            else "samba.from_torch_tensor(tensor, name=...) makes one, of torch.from_numpy(array) where there is an array"
         )
+        raise errors.ArgumentTypeError(f"expected {what}, given {x!r:.60}, a {type(x).__name__}: {cure}")
     if not name:
         raise errors.UnknownNameError(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name

@@ -72,13 +72,13 @@ from sambaflow.samba.keywords import UNSAID_FALSE, UNSAID_NORMAL, UNSAID_SECTION
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import check_owned, hyperparameters
 from sambaflow.samba.owned import Owned
-from sambaflow.samba.ports import Ports, host_tensor, name_of
+from sambaflow.samba.ports import Ports, host_tensor, inputs_of, name_of
 from sambaflow.samba.profiling import Profiling
 from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.saving import Saving
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
-from sambaflow.samba.starts import tell_starts, tell_untrained
+from sambaflow.samba.starts import tell_starts, tell_unstepped, tell_untrained
 from sambaflow.samba.switches import Switches
 from sambaflow.samba.transfers import Transfers
 from sambaflow.sambacollections import OrderedSet
@@ -286,6 +286,8 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
             tell_starts(tracer, outputs, loss_indices)
+            if optimizers and "OPT" not in device.section_types:
+                tell_unstepped(device.pef)
         elif optimizers:
             tell_untrained(device.pef)
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
@@ -553,11 +555,11 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if not _grad_enabled() and train:
             changed.tell_no_grad(self, section_types)
         if self._rates:
-            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids)
+            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids, device.hyperparameters)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
             if x.__class__ is not SambaTensor:  # nested, or a parameter
-                inputs = trees.tensors(input_tensors)
+                inputs = inputs_of(input_tensors)
                 break
         if self._aliases:
             inputs = last_of_each(inputs, self._aliases)
@@ -634,7 +636,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
                 raise errors.UnknownNameError(
-                    f"the device has no {name!r}, the gradient of an input: those of parameters are computed. Give "
+                    f"the device has no {name!r}, the gradient of an input: only those of parameters are computed. Give "
                     "torch.autograd.grad in forward as an output, or make the input a parameter"
                 )
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"

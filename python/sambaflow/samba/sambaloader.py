@@ -251,7 +251,8 @@ class SambaLoader:
         item = [item] if isinstance(item, torch.Tensor) else list(item)
         if len(item) != len(self.names):
             raise errors.ArgumentError(
-                f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}"
+                f"SambaLoader: an item has {len(item)} tensor{'s' * (len(item) != 1)}, but there are {len(self.names)} names, "
+                f"{', '.join(self.names)}: give a name for each tensor"
             )
         item = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in item]
         return tuple(

@@ -194,10 +194,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Gives an empty tensor values by its materializer; does nothing to one that has some."""
         if self._held is None:
             if self.materializer is None:
-                raise errors.StateError(
-                    f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some: "
-                    f"samba.from_torch_tensor(values, name={self._sn_name!r}) makes a tensor with values"
-                )
+                host_steps.refuse_values(self)
             from sambaflow.samba import materializers  # which draws by the library
 
             made = values_of(materializers.make(self))
@@ -509,7 +506,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
         """As in torch; a result of a run has no graph on the host, and says what has the gradients."""
-        if self._is_result and not self.requires_grad:
+        if (self._is_result or self._pef is not None) and not self.requires_grad:
             host_steps.refuse_backward(self)
         return super().backward(gradient, retain_graph, create_graph, inputs)
 

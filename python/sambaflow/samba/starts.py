@@ -60,8 +60,17 @@ def _tell_miscounted(outputs, losses):
 def tell_untrained(pef):
     """Warns, once, where a program has an optimizer and its PEF no backward pass: it would run, and learn nothing."""
     _tell(
-        f"{pef} trains nothing, so the optimizer has no effect: no parameter has a gradient from the loss (is it detached, or "
-        "made of comparisons or argmax? loss_indices says which output it is), or it was compiled with inference=True"
+        "trace_graph: the optimizer has no effect, because the PEF trains nothing: it was compiled with inference=True, or no "
+        "parameter has a gradient from the loss (is it detached, or made of comparisons or argmax? loss_indices says which "
+        f"output it is). The PEF is {pef}"
+    )
+
+
+def tell_unstepped(pef):
+    """The same where the PEF has gradients and no steps."""
+    _tell(
+        "trace_graph: the optimizer has no effect, because the PEF was compiled without one: runs compute gradients and take no "
+        f"step. Give compile the optimizer, too. The PEF is {pef}"
     )
 
 

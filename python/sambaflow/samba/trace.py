@@ -392,10 +392,11 @@ class Tracer:
     def refuse_values(self, what):
         """Tracing knows shapes, not values; rules/values.py says what to do instead."""
         instead = INSTEAD.get(what, INSTEAD["item()"])
-        raise UnsupportedError(
-            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: "
-            f"{instead}{self.where(code=True)}"
-        )
+        if what in SIZED:
+            said = f"{SIZED[what]} has a size that depends on values, but tracing knows only shapes"
+        else:
+            said = f"{what} asks for the value of a tensor while the model is traced, when there are only shapes"
+        raise UnsupportedError(f"{said}: {instead}{self.where(code=True)}")
 
     def _refuse_autocast(self):
         """torch casts what ATen operators are given, of which most are never called."""
@@ -479,12 +480,10 @@ class Tracer:
             called, part = func, ""
             if self.called is not None and not isinstance(self.called, torch._ops.OpOverloadPacket):
                 called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
-                part = (
-                    f", of which {func} is a part," if called != str(func) and not str(func).startswith(f"aten.{short}.") else ""
-                )
+                part = f" ({func})" if called != str(func) and not str(func).startswith(f"aten.{short}.") else ""
             raise UnsupportedError(
-                f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result "
-                f"as an input{self.where()}"
+                f"{called}{part} has no operator here: compute it on the host, before the run, as an input, or after the run, "
+                f"from an output{self.where()}"
             )
         return result
 
@@ -550,6 +549,7 @@ def _storage(x):
 
 
 INSTEAD = {}  # what asks for values -> what to do instead
+SIZED = {}  # of these, what has a size that depends on values -> how a message writes it
 RANDOM = {}  # torch function of random numbers without a tensor among its arguments -> the same
 RULES = {}  # torch function or ATen operator -> function(tracer, ...) with its signature
 COMPLEX = {}  # the same where a complex tensor, number or dtype is among the arguments

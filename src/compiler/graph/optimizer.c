@@ -129,12 +129,18 @@ static samba_status check_patterns(samba_context *context, int i, const samba_op
                             "optimizer %d: parameter_count is %d, but its list or a name in it is NULL", i, o->parameter_count);
 }
 
+/* The first of the optimizers before that has the parameter; `before` where none has. */
+static int taken_by(const samba_compile_options *options, int before, const char *parameter)
+{
+    int by = 0;
+    while (by < before && !owns(&options->optimizers[by], parameter))
+        by++;
+    return by;
+}
+
 static bool is_taken(const samba_compile_options *options, int before, const char *parameter)
 {
-    bool taken = false;
-    for (int j = 0; j < before; j++)
-        taken = taken || owns(&options->optimizers[j], parameter);
-    return taken;
+    return taken_by(options, before, parameter) < before;
 }
 
 static const char *name_of(const samba_optimizer *o, int number, char made_up[32])
@@ -155,7 +161,7 @@ static const char *nearer(const char *wanted, const char *before, const char *na
 static samba_status check_entry(const samba_graph *g, const samba_compile_options *options, int k, const char *entry)
 {
     const char *mine = NULL, *others = NULL, *nearest = NULL, *first = NULL;
-    char made_up[32];
+    char made_up[32], its_name[32];
     const char *optimizer = name_of(&options->optimizers[k], k, made_up);
     for (int64_t i = 0; i < g->node_count && !mine; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
@@ -173,12 +179,14 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
     if (mine)
         return SAMBA_OK;
     const bool same = others && strcmp(entry, others) == 0;
+    const int taken = others ? taken_by(options, k, others) : k;
     if (others)
-        return samba_fail(
-            g->context, SAMBA_ERROR_NAME,
-            "optimizer '%s': %s%.128s%s'%.128s' is in an earlier optimizer too, and each parameter has one: leave it out of one "
-            "of the two",
-            optimizer, same ? "" : "nothing is left for '", same ? "" : entry, same ? "" : "', as ", others);
+        return samba_fail(g->context, SAMBA_ERROR_NAME,
+                          "optimizer '%s': %s%.128s%sparameter '%.128s' is in '%s' too, but a parameter may be in only one: "
+                          "leave it out of one "
+                          "of the two",
+                          optimizer, same ? "" : "nothing is left for '", same ? "" : entry, same ? "" : "', as ", others,
+                          name_of(&options->optimizers[taken], taken, its_name));
     if (nearest)
         return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)",
                           optimizer, entry, nearest);

@@ -253,11 +253,11 @@ static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t
         most = own > most ? own : most;
     }
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                      "compile: fast memory of %lld bytes cannot hold stage %d '%.128s'%s, which uses %lld bytes: model '%s' "
+                      "compile: fast memory of %lld byte%s cannot hold stage %d '%.128s'%s, which uses %lld bytes: model '%s' "
                       "needs %lld bytes, or smaller batches",
-                      (long long)graph_of(c, first)->fast_memory, first, c->plan.stages[first].name,
-                      end - first > 1 ? " and what op_fusion keeps with it" : "", (long long)bytes, graph_of(c, first)->name,
-                      (long long)most);
+                      (long long)graph_of(c, first)->fast_memory, graph_of(c, first)->fast_memory == 1 ? "" : "s", first,
+                      c->plan.stages[first].name, end - first > 1 ? " and what op_fusion keeps with it" : "", (long long)bytes,
+                      graph_of(c, first)->name, (long long)most);
 }
 
 /* The end of the section that began at `begin`, if stage `full` is too much for it: sizes[s] is what it has before stage s. */

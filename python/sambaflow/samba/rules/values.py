@@ -5,7 +5,7 @@ Tensors whose values are known while tracing, constants of the model, are comput
 
 import torch
 
-from sambaflow.samba.trace import INSTEAD, RULES
+from sambaflow.samba.trace import INSTEAD, RULES, SIZED
 
 T = torch.Tensor
 aten = torch.ops.aten
@@ -16,17 +16,12 @@ _BRANCH = (
 )
 _INDEX = "take sizes and indices from shapes, pass them as Python numbers, or index with torch.gather or torch.index_select"
 _MASK = (
-    "how many elements a mask selects depends on values: torch.where(mask, x, 0) and products with the mask keep the shape, and "
-    "cross_entropy leaves out labels of -100; a mask that never changes is known where it is a buffer with persistent=False"
+    "use torch.where(mask, x, 0) or x * mask, which keep the shape; cross_entropy leaves out labels of -100; a mask that never "
+    "changes is known where it is a buffer with persistent=False"
 )
-_PLACES = (
-    "how many there are depends on values: use the condition itself in torch.where(condition, a, b), or argmax for a fixed number"
-)
-_DISTINCT = (
-    "how many distinct values there are depends on values: compare with all possible ones (x[:, None] == torch.arange(n)), or "
-    "compute it before"
-)
-_COUNTS = "the size of the result depends on values: give minlength, the number of counts, or compute it before"
+_PLACES = "use the condition itself in torch.where(condition, a, b), or argmax for a fixed number"
+_DISTINCT = "compare with all possible values (x[:, None] == torch.arange(n)), or compute it before"
+_COUNTS = "give minlength, the number of counts, or compute it before"
 _ARRAY = "keep the computation in torch; what a library needs as an array must be an output, or be computed before"
 
 _ASKING = {
@@ -51,6 +46,10 @@ _ASKING = {
     "unique_consecutive": (_DISTINCT, (torch.unique_consecutive, T.unique_consecutive, aten.unique_consecutive)),
     "bincount": (_COUNTS, ()),
 }
+
+
+SIZED.update({_what: _what for _what, (_instead, _) in _ASKING.items() if _instead in (_MASK, _PLACES, _DISTINCT, _COUNTS)})
+SIZED["indexing by a mask"] = "x[mask]"
 
 
 def _refuse(what):
