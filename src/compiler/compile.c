@@ -62,10 +62,11 @@ static samba_status check_scopes(samba_context *context, const char *name, const
 {
     if (graph->scope_count == 0)
         return SAMBA_OK;
-    return samba_fail(context, SAMBA_ERROR_STATE,
-                      "model '%.64s' ends inside the scope \"%.128s\": end each samba_scope_push by samba_scope_pop, or all names "
-                      "after it begin with the scope's",
-                      name, samba_graph_name_at(graph, graph->scope));
+    return samba_fail(
+        context, SAMBA_ERROR_STATE,
+        "model '%.64s' ends inside the scope \"%.128s\": end each samba_scope_push by samba_scope_pop, or all names "
+        "after it begin with the scope's",
+        name, samba_graph_name_at(graph, graph->scope));
 }
 
 samba_status samba_pass_trace(samba_compiler *c)

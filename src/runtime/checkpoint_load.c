@@ -53,16 +53,17 @@ static samba_status fail_manifest(samba_checkpoint *c, const char *path)
     int64_t *steps, count;
     SAMBA_TRY(samba_checkpoint_steps(&c->arena, path, SAMBA_CHECKPOINT_WHOLE, &steps, &count));
     if (count > 0)
-        return samba_fail(c->context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" is no checkpoint: it is a folder of checkpoints. samba_checkpoint_newest opens the newest in it; "
-                          "samba_checkpoint_open takes one of them, such as its checkpoint-%lld",
-                          path, (long long)steps[0]);
+        return samba_fail(
+            c->context, SAMBA_ERROR_FORMAT,
+            "\"%s\" is no checkpoint: it is a folder of checkpoints. samba_checkpoint_newest opens the newest in it; "
+            "samba_checkpoint_open takes one of them, such as its checkpoint-%lld",
+            path, (long long)steps[0]);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0)
         return samba_fail(c->context, SAMBA_ERROR_FORMAT, "\"%s\" is damaged: its file " SAMBA_MANIFEST " is missing", path);
-    return samba_fail(c->context, SAMBA_ERROR_FORMAT,
-                      "\"%s\" is no checkpoint, as it has no file " SAMBA_MANIFEST ": give a folder that samba_checkpoint_save wrote",
-                      path);
+    return samba_fail(
+        c->context, SAMBA_ERROR_FORMAT,
+        "\"%s\" is no checkpoint, as it has no file " SAMBA_MANIFEST ": give a folder that samba_checkpoint_save wrote", path);
 }
 
 static samba_status open_all(samba_checkpoint *c, const char *path)
@@ -316,7 +317,7 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
 static samba_status load(samba_session *session, const samba_checkpoint *checkpoint)
 {
     if (!checkpoint)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, 
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                           "samba_checkpoint_load was given no checkpoint but NULL, which samba_checkpoint_newest gives where a "
                           "folder has none: then train from the first step on");
     size_t size = (size_t)session->plan.tensor_count * sizeof(bool);

@@ -358,8 +358,8 @@ static samba_status fail_without(const samba_compiler *compiler, int k, const ch
         return samba_fail(compiler->context, SAMBA_ERROR_NAME,
                           "optimizer '%s' has no parameter left, as %s before it took all of them: give each optimizer its own "
                           "`parameters`, names or patterns, such as '%.*s*'",
-                          optimizer, k == 1 ? "the optimizer" : "those", (int)(strrchr(taken, '.') ? strrchr(taken, '.') - taken + 1 : 0),
-                          taken);
+                          optimizer, k == 1 ? "the optimizer" : "those",
+                          (int)(strrchr(taken, '.') ? strrchr(taken, '.') - taken + 1 : 0), taken);
     return samba_fail(compiler->context, SAMBA_ERROR_NAME,
                       "optimizer '%s' has nothing to train: no output or loss is computed from %s%s%s", optimizer,
                       options->optimizers[k].parameter_count ? "a parameter that matches '" : "a parameter",
