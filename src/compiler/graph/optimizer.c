@@ -165,7 +165,7 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
         if (!name)
             continue;
         first = first ? first : name;
-        inside = is_module_of(entry, name) ? name : inside;
+        inside = !inside && is_module_of(entry, name) ? name : inside;
         if (!samba_match(entry, name))
             nearest = nearer(entry, nearest, name);
         else if (is_taken(options, k, name))
@@ -205,7 +205,7 @@ static samba_status check_gradient(const samba_graph *g, const char *entry)
         if (name && samba_match(entry, name))
             return SAMBA_OK;
         nearest = name ? nearer(entry, nearest, name) : nearest;
-        inside = name && is_module_of(entry, name) ? name : inside;
+        inside = name && !inside && is_module_of(entry, name) ? name : inside;
     }
     if (inside)
         return samba_fail(g->context, SAMBA_ERROR_NAME,
