@@ -11,7 +11,8 @@
  *   checkpoint.json          step, seed, counters and hyperparameters, the program's text, and the size and checksum of each file
  *
  * It is written under another name, reaches the disk, and only then is renamed: under its own name a checkpoint is whole,
- * whenever the process or the machine stops. Older ones are deleted after that.
+ * whenever the process or the machine stops. Older ones are deleted after that. Reaching the disk (fsync of each file) takes tens of
+ * milliseconds a checkpoint, whatever its size: save every so many steps or seconds, not in each step.
  * The next save removes the remains of an interrupted one. */
 #ifndef SAMBAFLOW_CHECKPOINT_H
 #define SAMBAFLOW_CHECKPOINT_H
@@ -44,7 +45,8 @@ SAMBA_API samba_status samba_checkpoint_save(samba_session *session, const samba
 
 /* A checkpoint whose files were all found as they were saved. */
 typedef struct samba_checkpoint samba_checkpoint;
-/* Opens "<folder>/checkpoint-<step>". FORMAT says which file is missing or damaged and how; UNSUPPORTED: of another format. */
+/* Opens "<folder>/checkpoint-<step>". FORMAT says which file is missing or damaged and how, or that the path is no checkpoint but
+ * a folder of them; UNSUPPORTED: of another format. */
 SAMBA_API samba_status samba_checkpoint_open(samba_context *context, const char *path, samba_checkpoint **checkpoint);
 /* The one of the greatest step in a folder that is whole; samba_checkpoint_skipped tells of those that were passed over since
  * they are damaged. NULL where the folder has none or is not there; FORMAT where it has some and all are damaged. */
@@ -60,7 +62,8 @@ SAMBA_API uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint);   
 SAMBA_API const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint); /* "": none */
 
 /* Loads it into a session of the same graph: the tensors must be those of the PEF, by name, dtype and shape, none more and none
- * less, and so must the hyperparameters. NAME, DTYPE, SHAPE say what differs; FORMAT: damaged since it was opened.
+ * less, and so must the hyperparameters. NAME, DTYPE, SHAPE say what differs; FORMAT: damaged since it was opened; ARGUMENT: NULL,
+ * which samba_checkpoint_newest gives where there is none.
  * Nothing is loaded before all was checked. */
 SAMBA_API samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint);
 

@@ -42,7 +42,7 @@ SAMBA_API samba_status samba_graph_copy(const samba_graph *graph, samba_graph **
 SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
 /* The same of a text that refers to bytes beside it, as that of a PEF does to large literals:
- * samba_session_literals has those. */
+ * samba_session_literal has those. */
 SAMBA_API samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count,
                                                 const samba_literal *literals, samba_graph **graph);
 SAMBA_API void samba_text_free(samba_context *context, char *text);

@@ -66,6 +66,9 @@ typedef struct samba_hyperparameter {
     double value;
 } samba_hyperparameter;
 
+/* A run reads its lists, `inputs`, `outputs`, `section_types`, `hyperparameters` and the others, from where these point to. A
+ * compound literal, or an array, that is made in the body of an `if` or a loop is gone at the body's end, and a pointer to it is
+ * then wrong: make the list where samba_run is called, or before the body. */
 typedef struct samba_run_options {
     size_t struct_size;
     int input_count;
@@ -76,8 +79,7 @@ typedef struct samba_run_options {
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
     int hyperparameter_count;
-    /* Stay until given again. "p" where nothing is dropped is a warning. A run reads them, as it does inputs and the others, from
-     * where this points to: what a loop declares inside is gone behind it, and `run` may still point there. */
+    /* Stay until given again. "p" where nothing is dropped is a warning. A run reads them from where this points to. */
     const samba_hyperparameter *hyperparameters;
     int section_type_count;
     const char *const

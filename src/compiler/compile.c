@@ -57,6 +57,18 @@ static samba_status identify(samba_compiler *c)
     return write_text(c, &plan->graphs[0]);
 }
 
+/* A scope that is left open has named what came after it, too. */
+static samba_status check_scopes(samba_context *context, const char *name, const samba_graph *graph)
+{
+    if (graph->scope_count == 0)
+        return SAMBA_OK;
+    return samba_fail(
+        context, SAMBA_ERROR_STATE,
+        "model '%.64s' ends inside the scope \"%.128s\": end each samba_scope_push by samba_scope_pop, or all names "
+        "after it begin with the scope's",
+        name, samba_graph_name_at(graph, graph->scope));
+}
+
 samba_status samba_pass_trace(samba_compiler *c)
 {
     const samba_compile_options *o = c->options;
@@ -71,6 +83,7 @@ samba_status samba_pass_trace(samba_compiler *c)
         SAMBA_TRY(samba_graph_status(c->traced));
     }
     c->graph = c->traced;
+    SAMBA_TRY(check_scopes(c->context, c->name, o->graph ? o->graph : c->traced));
     if (c->traced->sink_count == 0)
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
                           "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
@@ -158,9 +171,13 @@ samba_status samba_compile_check(samba_context *context, const samba_compile_opt
         if (!o->gradients[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: name %d of gradients is NULL", i);
     for (int i = 0; i < o->optimizer_count; i++)
-        if (o->optimizers[i].struct_size != sizeof(samba_optimizer))
+        if (o->optimizers[i].struct_size != sizeof(samba_optimizer)) {
+            const samba_optimizer_facts *kind = samba_optimizer_facts_at((int)o->optimizers[i].kind);
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                              "compile: optimizer %d must start from samba_sgd() or samba_adamw() of this version's header", i);
+                              "compile: optimizer %d must start from samba_%s() of this version's header, which sets "
+                              "struct_size and the defaults",
+                              i, kind ? kind->name : "optimizer_defaults");
+        }
     for (int i = 0; i < o->input_count; i++)
         if (!o->inputs || !o->inputs[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: input %d of %d is NULL", i, o->input_count);

@@ -47,6 +47,25 @@ static samba_status read_file(samba_context *context, const samba_checkpoint *c,
     return status;
 }
 
+/* A folder without a manifest: one of checkpoints, a checkpoint that lost it, or any other. */
+static samba_status fail_manifest(samba_checkpoint *c, const char *path)
+{
+    int64_t *steps, count;
+    SAMBA_TRY(samba_checkpoint_steps(&c->arena, path, SAMBA_CHECKPOINT_WHOLE, &steps, &count));
+    if (count > 0)
+        return samba_fail(
+            c->context, SAMBA_ERROR_FORMAT,
+            "\"%s\" is no checkpoint: it is a folder of checkpoints. samba_checkpoint_newest opens the newest in it; "
+            "samba_checkpoint_open takes one of them, such as its checkpoint-%lld",
+            path, (long long)steps[0]);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0)
+        return samba_fail(c->context, SAMBA_ERROR_FORMAT, "\"%s\" is damaged: its file " SAMBA_MANIFEST " is missing", path);
+    return samba_fail(
+        c->context, SAMBA_ERROR_FORMAT,
+        "\"%s\" is no checkpoint, as it has no file " SAMBA_MANIFEST ": give a folder that samba_checkpoint_save wrote", path);
+}
+
 static samba_status open_all(samba_checkpoint *c, const char *path)
 {
     samba_text name;
@@ -60,7 +79,7 @@ static samba_status open_all(samba_checkpoint *c, const char *path)
         return samba_fail(c->context, SAMBA_ERROR_FILE,
                           "\"%s\" is no checkpoint, which is a folder: samba_session_load takes files of weights", path);
     if (!is_there(path, SAMBA_MANIFEST))
-        return samba_fail(c->context, SAMBA_ERROR_FORMAT, "\"%s\" is damaged: its file " SAMBA_MANIFEST " is missing", path);
+        return fail_manifest(c, path);
     samba_status status = samba_text_begin(&name, c->context, "%s/" SAMBA_MANIFEST, path);
     if (status == SAMBA_OK)
         status = samba_manifest_read(&c->arena, name.data, &c->manifest);
@@ -298,7 +317,9 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
 static samba_status load(samba_session *session, const samba_checkpoint *checkpoint)
 {
     if (!checkpoint)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_load was given no checkpoint");
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_checkpoint_load was given no checkpoint but NULL, which samba_checkpoint_newest gives where a "
+                          "folder has none: then train from the first step on");
     size_t size = (size_t)session->plan.tensor_count * sizeof(bool);
     loader l = {session, checkpoint, samba_calloc(session->context, size)};
     samba_status status = l.seen ? SAMBA_OK : SAMBA_ERROR_MEMORY;

@@ -259,6 +259,8 @@ bool samba_all_reduced(const samba_session *session, int32_t graph, int32_t redu
 
 /* ---- sizes.c ---- */
 samba_status samba_sizes_begin(samba_session *session); /* after the names are there */
+/* The graph, or the function of several sizes, whose name is most like `name`, in `found`; NULL: none is. */
+const char *samba_nearest_graph(const samba_session *session, const char *name, char found[128]);
 /* The graph of that name, or that size of the function of that name whose inputs are shaped as those given; NULL: the only one,
  * or the only function. ARGUMENT, NAME, SHAPE */
 samba_status samba_select_graph(const samba_session *session, const char *name, int input_count, samba_tensor *const *inputs,

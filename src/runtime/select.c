@@ -280,8 +280,9 @@ static samba_status check_range(const samba_session *session, const samba_plan_g
                           session->plan.graph_count > 1 ? "graph" : "PEF", count - 1);
     if (until < -1 || until == 0 || until > count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "run_until_call_id %d: the call before which the run ends is 1 to %d, of a schedule of %d", until,
-                          count, count);
+                          "run_until_call_id %d: the call before which the run ends is 1 to %d, of a schedule of %d; -1, "
+                          "as samba_run_defaults() sets it (in Python None), runs to the end",
+                          until, count, count);
     if (until >= 0 && until <= from)
         return samba_fail(
             session->context, SAMBA_ERROR_ARGUMENT,

@@ -226,6 +226,21 @@ static samba_status pick(const samba_session *session, const char *name, int cou
                       samba_words_text(&words));
 }
 
+const char *samba_nearest_graph(const samba_session *session, const char *name, char found[128])
+{
+    const char *best = NULL;
+    for (int32_t g = 0; g < session->plan.graph_count; g++) {
+        char function[128];
+        const char *its = session->plan.graphs[g].name;
+        snprintf(function, sizeof function, "%.*s", (int)strcspn(its, "@"), its);
+        const char *const all[] = {best ? best : function, function, its}, *nearest = samba_nearest(name, all, SAMBA_COUNT(all));
+        if (nearest && nearest != best)
+            snprintf(found, 128, "%s", nearest);
+        best = nearest ? found : best;
+    }
+    return best;
+}
+
 samba_status samba_select_graph(const samba_session *session, const char *name, int count, samba_tensor *const *inputs,
                                 int32_t *graph)
 {
@@ -245,7 +260,10 @@ samba_status samba_select_graph(const samba_session *session, const char *name, 
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                           "this PEF has %d graphs, and the run does not say which: give it a graph_name of: %s",
                           plan->graph_count, samba_words_text(&words));
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"; this PEF has: %s", name,
+    char found[128];
+    const char *nearest = samba_nearest_graph(session, name, found);
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"%s%s%s; this PEF has: %s", name,
+                      nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "",
                       samba_words_text(&words));
 }
 

@@ -23,8 +23,11 @@ static samba_status fail_unknown(const samba_session *session, const char *name,
         session->candidates[count++] = session->plan.tensors[i].name;
     }
     const char *nearest = samba_nearest(name, session->candidates, count), *what = kind >= 0 ? samba_kind_names[kind] : "tensor";
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no %s \"%.128s\"%s%.128s%s; %ss are: %s", what, name,
-                      nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", what,
+    /* where the name is no slip, the model may lack the output */
+    const bool made = kind == SAMBA_KIND_OUTPUT && !nearest;
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no %s \"%.128s\"%s%.128s%s; %s%ss are: %s", what, name,
+                      nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "",
+                      made ? "samba_output and samba_loss make one (in Python what forward returns); " : "", what,
                       samba_words_text(&words));
 }
 

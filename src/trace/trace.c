@@ -12,18 +12,42 @@
 
 /* ---- checks ---- */
 
+/* The function, and its layer, that was last given zeroed values alone. There is no graph to hold that error: the function that
+ * its result, an index of SAMBA_NONE, reaches beside a value of a graph says it. */
+static _Thread_local char given_none[128];
+
+static void remember(const char *what, const char *layer, int count, const samba_value *values)
+{
+    for (int i = 0; i < count; i++)
+        if (!values[i].graph && values[i].index != SAMBA_NONE)
+            snprintf(given_none, sizeof given_none, "%.40s%s%.60s", what, layer ? " at " : "", layer ? layer : "");
+}
+
+/* ": linear at fc was given one, a samba_value that was never set"; "" where this is the first to be given it. */
+static const char *origin_of(samba_value value, char text[256])
+{
+    const bool passed_on = value.index == SAMBA_NONE && given_none[0];
+    snprintf(text, 256, "%s%s%s", passed_on ? ": " : "", passed_on ? given_none : "",
+             passed_on ? " was given one, a samba_value that was never set" : "");
+    return text;
+}
+
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph)
 {
+    char origin[256];
     *graph = NULL;
     for (int i = 0; i < count && !*graph; i++)
         *graph = values[i].graph;
-    if (!*graph)
+    if (!*graph) {
+        remember(what, NULL, count, values);
         return false;
+    }
     bool usable = (*graph)->status == SAMBA_OK;
     for (int i = 0; i < count; i++) {
         samba_graph *other = values[i].graph;
         if (!other) {
-            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what, "operand %d is a value of no graph", i);
+            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what, "operand %d is a value of no graph%s", i,
+                                origin_of(values[i], origin));
             usable = false;
         } else if (other != *graph) {
             for (int k = 0; k < 2; k++) /* either graph may be the one that is compiled */
@@ -151,6 +175,8 @@ static samba_ref fail_unknown_input(samba_graph *graph, const char *name)
 
 samba_value samba_input(samba_graph *graph, const char *name)
 {
+    if (!graph)
+        given_none[0] = 0; /* what an earlier model was given is not the reason */
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!name)
@@ -343,8 +369,11 @@ void samba_graphamp_pop(samba_graph *graph)
 
 bool samba_trace_enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph)
 {
-    if (!samba_trace_enter(what, 1, input, graph))
+    if (!samba_trace_enter(what, 1, input, graph)) {
+        if (!*graph)
+            remember(what, name, 1, input);
         return false;
+    }
     samba_scope_push(*graph, name);
     return (*graph)->status == SAMBA_OK && (!floating || samba_trace_need_floating(*input, what));
 }
@@ -468,12 +497,13 @@ samba_value samba_trace_replica_count(samba_graph *graph)
 static void add_output(samba_graph *graph, samba_sink_kind kind, const char *name, samba_value value)
 {
     const char *what = kind == SAMBA_SINK_LOSS ? "loss" : "output";
+    char origin[256];
     samba_graph *of;
     if (!graph)
         return;
     if (value.graph != graph && graph->status == SAMBA_OK) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the value of \"%.200s\" belongs to %s", name ? name : "",
-                            value.graph ? "another graph" : "no graph");
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the value of \"%.200s\" belongs to %s%s", name ? name : "",
+                            value.graph ? "another graph" : "no graph", value.graph ? "" : origin_of(value, origin));
         return;
     }
     if (!samba_trace_enter(what, 1, &value, &of))

@@ -8,11 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-/* "<what> 'x' (did you mean 'y'?); <they> 'y', 'z'". */
-static samba_status fail_name(const samba_session *session, const char *what, const char *name, const char *they,
-                              const char *const *names, int count)
+/* "<what> 'x' (did you mean 'y'?); <they> 'y', 'z'". `near` may be none of the names; NULL: nothing is. */
+static samba_status fail_name(const samba_session *session, const char *what, const char *name, const char *near,
+                              const char *they, const char *const *names, int count)
 {
-    const char *near = samba_nearest(name, names, count);
     samba_text list;
     samba_text_init(&list, session->context);
     for (int i = 0; i < count; i++)
@@ -34,12 +33,14 @@ samba_status samba_feed_graph_of(samba_session *session, const char *name, int32
     }
     samba_arena arena;
     const char **names;
+    char near[128];
     samba_arena_init(&arena, session->context);
     samba_status status = SAMBA_ROOM(&arena, names, plan->graph_count);
     for (int32_t g = 0; g < plan->graph_count && status == SAMBA_OK; g++)
         names[g] = plan->graphs[g].name;
     if (status == SAMBA_OK)
-        status = fail_name(session, "the PEF has no graph", name ? name : "", "it has", names, plan->graph_count);
+        status = fail_name(session, "the PEF has no graph", name, samba_nearest_graph(session, name, near), "it has", names,
+                           plan->graph_count);
     samba_arena_free(&arena);
     return status;
 }
@@ -68,9 +69,11 @@ static samba_status fail_output(const samba_session *session, int32_t graph, con
     for (int32_t i = 0; i < session->plan.tensor_count && status == SAMBA_OK; i++)
         if (session->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && samba_plan_has_tensor(&session->plan.graphs[graph], i))
             names[count++] = session->plan.tensors[i].name;
+    const char *near = status == SAMBA_OK ? samba_nearest(output, names, count) : NULL;
     snprintf(what, sizeof what, "graph '%.128s' has no output", session->plan.graphs[graph].name);
     if (status == SAMBA_OK)
-        status = fail_name(session, what, output, "it has", names, count);
+        status = fail_name(session, what, output, near, near ? "it has" : "samba_output and samba_loss make one; it has", names,
+                           count);
     samba_arena_free(&arena);
     return status;
 }

@@ -244,7 +244,10 @@ static samba_status check_labels(const batch *b)
     for (int64_t i = 0; i < b->rows; i++) {
         const double value = number(b, i);
         if (samba_dtype_is_floating_point(b->target_dtype) && value != floor(value))
-            return samba_fail(m->context, SAMBA_ERROR_DTYPE, "metric '%s': target %g is no class", m->name, value);
+            return samba_fail(
+                m->context, SAMBA_ERROR_DTYPE,
+                "metric '%s': target %g is no class, which is a whole number: the metrics rmse and mae are for numbers", m->name,
+                value);
         const int64_t target = label(b, i);
         if (!is_left_out(b, i) && (target < 0 || target >= classes))
             return samba_fail(m->context, SAMBA_ERROR_INDEX, "metric '%s': target %lld is not among the %lld classes", m->name,

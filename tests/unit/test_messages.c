@@ -5,6 +5,8 @@
 #include "messages.h"
 #include "training.h"
 
+#include <sys/stat.h>
+
 enum { ROWS = 4, IN = 6, CLASSES = 4 };
 
 /* ---- what there is: a model with dropout, a session of it, and one of two graphs ---- */
@@ -18,6 +20,13 @@ MODEL(model)
 MODEL(answering) { samba_output(g, "answer", samba_linear(samba_input(g, "question"), "lin", CLASSES)); }
 MODEL(wide) { samba_output(g, "answer", samba_linear(samba_input(g, "question"), "lin", CLASSES + 1)); }
 MODEL(silent) { samba_input(g, "question"); }
+MODEL(open)
+{
+    samba_scope_push(g, "net");
+    samba_scope_push(g, "block");
+    samba_output(g, "answer", samba_linear(samba_input(g, "question"), "lin", CLASSES));
+    samba_scope_pop(g);
+}
 
 static samba_session *session, *several;
 static samba_tensor *x, *target, *question, *weights;
@@ -252,6 +261,14 @@ TEST(files)
     says(samba_checkpoint_save(session, &o));
     says(samba_checkpoint_load(session, NULL));
     says(samba_checkpoint_open(context, pef, &checkpoint));
+    char checkpoints[256], emptied[512];
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    snprintf(emptied, sizeof emptied, "%s/checkpoint-7", checkpoints);
+    assert_int_equal(mkdir(checkpoints, 0777), 0);
+    assert_int_equal(mkdir(emptied, 0777), 0);
+    says(samba_checkpoint_open(context, checkpoints, &checkpoint));
+    says(samba_checkpoint_open(context, emptied, &checkpoint));
+    says(samba_checkpoint_open(context, folder, &checkpoint));
 }
 
 /* ---- NULL where something is needed ---- */
@@ -331,7 +348,9 @@ static bool set_field(char *word, samba_optimizer *optimizer, samba_compile_opti
 /* Options in words; those of an optimizer are of the first, behind "also" of a second one. */
 static samba_status compile_words(const char *text)
 {
-    samba_compile_options o = strcmp(text, "silent") == 0 ? inference("graph", silent) : options();
+    samba_compile_options o = strcmp(text, "silent") == 0 ? inference("graph", silent)
+                              : strcmp(text, "open") == 0 ? inference("graph", open)
+                                                          : options();
     samba_optimizer optimizers[2] = {samba_sgd(0.1), samba_sgd(0.1)}, *at = optimizers;
     const char *parameters[2][4], *gradients[4];
     char copy[128], *value;
@@ -353,7 +372,7 @@ static samba_status compile_words(const char *text)
             at = &optimizers[1], o.optimizer_count = 2;
         else if (strcmp(word, "NULL") == 0)
             o.optimizers = NULL;
-        else
+        else if (strcmp(word, "open") != 0)
             assert_string_equal(word, "silent");
     return samba_compile(context, &o, NULL, 0);
 }

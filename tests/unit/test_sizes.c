@@ -208,6 +208,8 @@ TEST(names_in_a_size)
     }
     refuse(samba_session_graph_for(all, "train", -1, NULL, &index), SAMBA_ERROR_ARGUMENT, "a count or its list is missing");
     refuse(samba_session_graph_for(all, "test", 2, batch[0], &index), SAMBA_ERROR_NAME, "there is no graph \"test\"");
+    refuse(samba_session_graph_for(all, "trains", 2, batch[0], &index), SAMBA_ERROR_NAME,
+           "there is no graph \"trains\" (did you mean \"train\"?); this PEF has: \"train@");
     assert_int_equal(samba_session_graph_for(NULL, "train", 0, NULL, &index), SAMBA_ERROR_ARGUMENT);
 }
 

@@ -317,6 +317,10 @@ TEST(wrong_calls)
     samba_value parts[2];
     wrong(two_graphs, stays, samba_add(x, elsewhere));
     wrong(two_graphs, stays, samba_add(nothing, x));
+    wrong(two_graphs, stays, samba_add(samba_relu(samba_linear(nothing, "fc1", 3)), x));
+    wrong(two_graphs, stays, samba_cross_entropy(samba_mul(nothing, nothing), ints));
+    wrong(two_graphs, stays, samba_output(g, "y", samba_linear(nothing, "fc2", 3)));
+    wrong(two_graphs, stays, samba_add(x, samba_relu(samba_input(NULL, "x"))));
     wrong(two_graphs, stays, samba_exp((samba_value){g, 999, 0}));
     wrong(two_graphs, stays, samba_input(g, "float32(2, 2)"));
     wrong(two_graphs, stays, samba_input(g, NULL));

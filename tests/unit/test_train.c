@@ -480,9 +480,12 @@ TEST(one_of_several_sizes)
     samba_source *train = source_of(0, 20);
     samba_train_result result;
     samba_train_options o = options_of(train, NULL);
+    samba_session *two = of_two_sizes(8, 5, 3);
     o.graph_name = "classifier@5";
-    need(samba_train(of_two_sizes(8, 5, 3), &o, &result));
+    need(samba_train(two, &o, &result));
     assert_int_equal(result.steps, 4);
+    o.graph_name = "clasifier";
+    refuse(samba_train(two, &o, NULL), SAMBA_ERROR_NAME, "'clasifier' (did you mean 'classifier'?); it has 'classifier@");
     samba_source_free(train);
 }
 
@@ -560,7 +563,7 @@ TEST(refused)
         WITH((o.metric_count = 2, o.metrics = metrics), NAME, "two figures are named 'accuracy'"),
         WITH(o.monitor = "f1", NAME, "monitor is 'f1', and the figures are 'loss'"),
         WITH(o.loss = "logits", SHAPE, "is of shape (8, 7) and not one number"),
-        WITH(o.loss = "none", NAME, "has no output 'none'; it has 'logits', 'loss'"),
+        WITH(o.loss = "none", NAME, "has no output 'none'; samba_output and samba_loss make one; it has 'logits', 'loss'"),
         WITH((o.metric_count = 1, o.metrics = &odd), NAME,
              "and the source has no such field: `target` of its options is one of "
              "'image', 'label'"),
@@ -676,6 +679,9 @@ TEST(metrics_refused)
     refuse(samba_metric_update(metric, whole, labels, 4), SAMBA_ERROR_DTYPE, "scores are floating-point numbers");
     ((int64_t *)samba_tensor_data(labels))[2] = 3;
     refuse(samba_metric_update(metric, scores, labels, 4), SAMBA_ERROR_INDEX, "target 3 is not among the 3 classes");
+    OWN_TENSOR *numbers = tensor("", SAMBA_FLOAT32, SIZES(4));
+    ((float *)samba_tensor_data(numbers))[1] = 0.5f;
+    refuse(samba_metric_update(metric, scores, numbers, 4), SAMBA_ERROR_DTYPE, "the metrics rmse and mae are for");
     assert_true(isnan(samba_metric_value(metric))); /* nothing of it has counted */
     need(samba_tensor_empty(context, "e", SAMBA_INT64, SIZES(4), &none));
     refuse(samba_metric_update(metric, scores, none, 4), SAMBA_ERROR_STATE, "has no data");

@@ -156,11 +156,18 @@ static const char *nearer(const char *wanted, const char *before, const char *na
     return found ? found : before;
 }
 
+/* "a.b" for what begins with "a.b." */
+static bool is_module_of(const char *entry, const char *parameter)
+{
+    const size_t length = strlen(entry);
+    return length > 0 && strncmp(parameter, entry, length) == 0 && parameter[length] == '.';
+}
+
 /* Does each entry of an optimizer's list name a parameter that it gets? `g` is the graph as the user made it,
  * whatever reaches a loss. */
 static samba_status check_entry(const samba_graph *g, const samba_compile_options *options, int k, const char *entry)
 {
-    const char *mine = NULL, *others = NULL, *nearest = NULL, *first = NULL;
+    const char *mine = NULL, *others = NULL, *nearest = NULL, *first = NULL, *inside = NULL;
     char made_up[32], its_name[32];
     const char *optimizer = name_of(&options->optimizers[k], k, made_up);
     for (int64_t i = 0; i < g->node_count && !mine; i++) {
@@ -169,6 +176,7 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
         if (!name)
             continue;
         first = first ? first : name;
+        inside = !inside && is_module_of(entry, name) ? name : inside;
         if (!samba_match(entry, name))
             nearest = nearer(entry, nearest, name);
         else if (is_taken(options, k, name))
@@ -187,6 +195,11 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
                           "of the two",
                           optimizer, same ? "" : "nothing is left for '", same ? "" : entry, same ? "" : "', as ", others,
                           name_of(&options->optimizers[taken], taken, its_name));
+    if (inside)
+        return samba_fail(g->context, SAMBA_ERROR_NAME,
+                          "optimizer '%s': no parameter is named '%.128s': the pattern '%.128s.*' takes all of that module, "
+                          "such as '%.128s'",
+                          optimizer, entry, entry, inside);
     if (nearest)
         return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)",
                           optimizer, entry, nearest);
@@ -198,14 +211,20 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
 /* Does an entry of options.gradients name a parameter? */
 static samba_status check_gradient(const samba_graph *g, const char *entry)
 {
-    const char *nearest = NULL;
+    const char *nearest = NULL, *inside = NULL;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         const char *name = node->op == SAMBA_OP_parameter ? samba_graph_name_at(g, node->attrs->parameter.name) : NULL;
         if (name && samba_match(entry, name))
             return SAMBA_OK;
         nearest = name ? nearer(entry, nearest, name) : nearest;
+        inside = name && !inside && is_module_of(entry, name) ? name : inside;
     }
+    if (inside)
+        return samba_fail(g->context, SAMBA_ERROR_NAME,
+                          "compile: gradients: no parameter is named '%.128s': the pattern '%.128s.*' takes all of that module, "
+                          "such as '%.128s'",
+                          entry, entry, inside);
     return samba_fail(g->context, SAMBA_ERROR_NAME, "compile: gradients: no parameter matches '%.128s'%s%.128s%s", entry,
                       nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
 }
@@ -234,7 +253,11 @@ static samba_status check(samba_context *context, const samba_compile_options *o
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                               "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i,
                               o->momentum, o->dampening);
-        if (!(o->max_grad_norm >= 0) || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
+        if (!(o->max_grad_norm >= 0))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "optimizer %d has max_grad_norm %g: expected a number in [0, inf), where 0 clips nothing", i,
+                              o->max_grad_norm);
+        if (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm)
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                               "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one "
                               "must give the same value > 0 (an earlier one gave %g)",
@@ -333,6 +356,30 @@ static samba_status share(samba_compiler *compiler, int k, int64_t count, const 
     return samba_shared_optimizer(compiler, k, *optimizer, trained, parameters, optimizer);
 }
 
+/* No parameter that is computed with is this optimizer's. */
+static samba_status fail_without(const samba_compiler *compiler, int k, const char *optimizer)
+{
+    const samba_compile_options *options = compiler->options;
+    const samba_graph *g = compiler->graph;
+    const char *taken = NULL;
+    for (int64_t i = 0; i < g->node_count && !taken; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        const char *name = node->op == SAMBA_OP_parameter ? samba_graph_name_at(g, node->attrs->parameter.name) : NULL;
+        taken = name && is_taken(options, k, name) ? name : NULL;
+    }
+    if (options->optimizers[k].parameter_count == 0 && taken)
+        return samba_fail(compiler->context, SAMBA_ERROR_NAME,
+                          "optimizer '%s' has no parameter left, as %s before it took all of them: give each optimizer its own "
+                          "`parameters`, names or patterns, such as '%.*s*'",
+                          optimizer, k == 1 ? "the optimizer" : "those",
+                          (int)(strrchr(taken, '.') ? strrchr(taken, '.') - taken + 1 : 0), taken);
+    return samba_fail(compiler->context, SAMBA_ERROR_NAME,
+                      "optimizer '%s' has nothing to train: no output or loss is computed from %s%s%s", optimizer,
+                      options->optimizers[k].parameter_count ? "a parameter that matches '" : "a parameter",
+                      options->optimizers[k].parameter_count ? options->optimizers[k].parameters[0] : "",
+                      options->optimizers[k].parameter_count ? "'" : "");
+}
+
 samba_status samba_pass_optimizer(samba_compiler *compiler)
 {
     const samba_compile_options *options = compiler->options;
@@ -378,10 +425,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             rule.first = false;
         }
         if (!matched)
-            return samba_fail(
-                compiler->context, SAMBA_ERROR_NAME,
-                "optimizer '%s' owns no parameter: none that no earlier optimizer owns has a name that matches '%s'", optimizer,
-                o->parameter_count ? o->parameters[0] : "*");
+            return fail_without(compiler, k, optimizer);
     }
     g->location = (samba_location){0};
     return g->status;
