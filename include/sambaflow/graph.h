@@ -109,7 +109,7 @@ SAMBA_API samba_dtype samba_value_dtype(samba_value value);
  * Of rank 0, -1 and 0 are 0. */
 SAMBA_API int samba_value_dim(samba_value value, const char *what, int dim);
 
-/* Names made between push and pop begin with "name." */
+/* Names made between push and pop begin with "name." A model that ends inside a scope is refused when compiled (STATE). */
 SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_scope_pop(samba_graph *graph);
 
