@@ -11,9 +11,9 @@
  *   checkpoint.json          step, seed, counters and hyperparameters, the program's text, and the size and checksum of each file
  *
  * It is written under another name, reaches the disk, and only then is renamed: under its own name a checkpoint is whole,
- * whenever the process or the machine stops. Older ones are deleted after that. Reaching the disk (fsync of each file) takes tens of
- * milliseconds a checkpoint, whatever its size: save every so many steps or seconds, not in each step.
- * The next save removes the remains of an interrupted one. */
+ * whenever the process or the machine stops. Older ones are deleted after that. Reaching the disk (fsync of each file) takes tens
+ * of milliseconds a checkpoint, whatever its size: save every so many steps or seconds, not in each step. The next save removes
+ * the remains of an interrupted one. */
 #ifndef SAMBAFLOW_CHECKPOINT_H
 #define SAMBAFLOW_CHECKPOINT_H
 
@@ -62,9 +62,8 @@ SAMBA_API uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint);   
 SAMBA_API const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint); /* "": none */
 
 /* Loads it into a session of the same graph: the tensors must be those of the PEF, by name, dtype and shape, none more and none
- * less, and so must the hyperparameters. NAME, DTYPE, SHAPE say what differs; FORMAT: damaged since it was opened; ARGUMENT: NULL,
- * which samba_checkpoint_newest gives where there is none.
- * Nothing is loaded before all was checked. */
+ * less, and so must the hyperparameters. NAME, DTYPE, SHAPE say what differs; FORMAT: damaged since it was opened; ARGUMENT:
+ * NULL, which samba_checkpoint_newest gives where there is none. Nothing is loaded before all was checked. */
 SAMBA_API samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint);
 
 #ifdef __cplusplus

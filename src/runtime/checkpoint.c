@@ -130,10 +130,11 @@ static samba_status fail_lacking(const samba_session *session, const char *path,
                                  samba_words *missing)
 {
     if (name)
-        return samba_fail(session->context, SAMBA_ERROR_NAME,
-                          "\"%s\" has \"%s\" where the PEF has \"%s\": give drop_prefix \"%.*s\"; nothing was loaded, for it lacks %d "
-                          "of the PEF's tensors: %s",
-                          path, name, first, (int)(strlen(name) - strlen(first)), name, count, samba_words_text(missing));
+        return samba_fail(
+            session->context, SAMBA_ERROR_NAME,
+            "\"%s\" has \"%s\" where the PEF has \"%s\": give drop_prefix \"%.*s\"; nothing was loaded, for it lacks %d "
+            "of the PEF's tensors: %s",
+            path, name, first, (int)(strlen(name) - strlen(first)), name, count, samba_words_text(missing));
     return samba_fail(session->context, SAMBA_ERROR_NAME,
                       "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded. Give weights of this model; a partial load "
                       "(samba_load_options, in Python strict=False) takes those that are there",

@@ -112,15 +112,15 @@ class Kinds(torch.nn.Module):
         return (y * self.constant * len(self.kinds)).mean()
 
 
-KINDS = {
-    "function": (lambda model: setattr(model, "function", torch.sin), "'function' of the model was replaced after the trace"),
-    "kinds[1]": (lambda model: model.kinds.__setitem__(1, 7), "'kinds[1]' of the model was changed to 7 after the trace"),
-    "kinds[2]": (lambda model: model.kinds.append(3), "'kinds[2]' of the model was replaced after the trace"),
-    "options": (lambda model: model.options.update(power=3), "\"options['power']\" of the model was changed to 3 after the trace"),
-    "settings.scale": (lambda model: vars(model.settings).update(scale=4.0), "'settings.scale' of the model was changed to 4.0 after the trace"),
-    "of_class": (lambda model: setattr(model, "of_class", 2.5), "'of_class' of the model was changed to 2.5 after the trace"),
-    "constant": (lambda model: model.constant.fill_(2), "'constant' of the model was given other values after the trace"),
-    "another": (lambda model: setattr(model, "constant", torch.zeros(3)), "'constant' of the model was given other values after the trace"),
+KINDS = {  # name: (a change, what of it the warning says)
+    "function": (lambda model: setattr(model, "function", torch.sin), "'function' of the model was replaced"),
+    "kinds[1]": (lambda model: model.kinds.__setitem__(1, 7), "'kinds[1]' of the model was changed to 7"),
+    "kinds[2]": (lambda model: model.kinds.append(3), "'kinds[2]' of the model was replaced"),
+    "options": (lambda model: model.options.update(power=3), "\"options['power']\" of the model was changed to 3"),
+    "settings.scale": (lambda model: vars(model.settings).update(scale=4.0), "'settings.scale' of the model was changed to 4.0"),
+    "of_class": (lambda model: setattr(model, "of_class", 2.5), "'of_class' of the model was changed to 2.5"),
+    "constant": (lambda model: model.constant.fill_(2), "'constant' of the model was given other values"),
+    "another": (lambda model: setattr(model, "constant", torch.zeros(3)), "'constant' of the model was given other values"),
     "nothing": (lambda model: model.options.update(power=2), None),
     "what forward writes": (lambda model: model.lines.clear(), None),
 }
@@ -133,7 +133,7 @@ def test_attributes_of_all_kinds(tmp_path, name):
     run = traced(tmp_path, model, session)
     run(_EACH)
     told = said(lambda: (change(model), run(2 * _EACH)))
-    assert [sentence.partition(", but the device still uses")[0] for sentence in told] == (
+    assert [sentence.partition(" after the trace, but the device still uses")[0] for sentence in told] == (
         [f"run: {beginning}"] if beginning else []
     )
 

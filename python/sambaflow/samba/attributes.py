@@ -143,11 +143,7 @@ class Attributes:
             if argin in hyperparameters
             else "make it an input of the model, or compile and trace the model as it is now"
         )
-        launch.warn(
-            f"run: {name + behind!r} of {whose} {_change(before, now)}: {cure}",
-            UserWarning,
-            stacklevel=2,
-        )
+        launch.warn(f"run: {name + behind!r} of {whose} {_change(before, now)}: {cure}", UserWarning, stacklevel=2)
 
 
 def _change(before, now):

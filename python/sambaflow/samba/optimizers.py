@@ -146,7 +146,7 @@ def set_optimizers(options, tracer, optimizers, its_numbers=None):
     """Into a samba_compile_options, which points into what this returns. As in torch, a parameter that no optimizer has still has
     a gradient where it requires one."""
     made, kept = structs(tracer, optimizers, its_numbers)
-    options.optimizers, options.optimizer_count = made, len(made)
+    options.optimizers, options.optimizer_count = made if len(made) else ffi.NULL, len(made)
     if not len(made):
         return kept
     trained = {name for _, _, its in groups(tracer, optimizers) for name in its}
