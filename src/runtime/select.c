@@ -322,23 +322,25 @@ static samba_status out_of_order(const samba_session *session, int32_t at, const
                           "section %d (%s) goes on from FWD, and section %d (%s), which ran since, has taken that memory: run "
                           "the schedule's sections in order, from FWD on",
                           section->id, type, now->spoiled, samba_section_type_names[phase_of(session, now->spoiled)]);
+    if (other)
+        return samba_fail(
+            session->context, SAMBA_ERROR_STATE,
+            "section %d (%s) goes on from runs of %s, which a run of another graph has replaced: run %s of this graph "
+            "again, and another graph only after the whole step",
+            section->id, type, backward ? "FWD" : type, backward ? "FWD" : "all of it");
     if (backward && now->done < graph->forward_links)
         return samba_fail(session->context, SAMBA_ERROR_STATE,
                           "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section->id,
-                          other            ? "another graph has run since"
-                          : now->done == 0 ? "there was none yet"
-                                           : "that of the last is not at its end");
+                          now->done == 0 ? "there was none yet" : "that of the last is not at its end");
     if (backward && now->done > session->links[at])
         return samba_fail(
             session->context, SAMBA_ERROR_STATE,
             "section %d (BCKWD) needs the activations of a forward run, and it has used up those of the last: run FWD before it",
             section->id);
-    return samba_fail(session->context, SAMBA_ERROR_STATE,
-                      "section %d (%s) goes on from the %s sections before it, and %s: run them before it", section->id, type,
-                      type,
-                      other            ? "another graph has run since"
-                      : now->done == 0 ? "there was no run of them yet"
-                                       : "what the last run of them left is used up or not at its end");
+    return samba_fail(
+        session->context, SAMBA_ERROR_STATE, "section %d (%s) goes on from the %s sections before it, and %s: run them before it",
+        section->id, type, type,
+        now->done == 0 ? "there was no run of them yet" : "what the last run of them left is used up or not at its end");
 }
 
 /* A link goes on from the one before it; the first one begins anew. */

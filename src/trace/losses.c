@@ -55,7 +55,7 @@ bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_v
         fits = !values[i].graph || samba_shape_broadcast(rank, shape, node.rank, node.shape, &rank, shape);
     }
     if (!fits)
-        samba_losses_fail_all(loss, "values that broadcast together, which reshape or unsqueeze makes", count, values);
+        samba_losses_fail_all(loss, "values of one shape, or of shapes that broadcast together", count, values);
     return fits;
 }
 
@@ -254,7 +254,7 @@ samba_value samba_binary_cross_entropy(samba_value input, samba_value target, sa
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(v[0]), t = samba_trace_node(v[1]);
     if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
-        return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
+        return samba_losses_fail_shapes(&loss, "a target of the input's shape", v[0], v[1]);
     samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), rest = samba_sub(one, v[0]);
     samba_value log_yes = samba_log(v[0]), minus = samba_neg(v[0]), log_no = samba_log1p(minus);
     samba_value yes = samba_maximum(log_yes, least), no = samba_maximum(log_no, least), other = samba_add_scalar(v[1], -1);
@@ -275,7 +275,7 @@ samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_valu
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(v[0]), t = samba_trace_node(v[1]);
     if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
-        return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
+        return samba_losses_fail_shapes(&loss, "a target of the input's shape", v[0], v[1]);
     samba_value one = samba_losses_number(&loss, 1), positive = samba_softplus(samba_neg(v[0])); /* -log sigmoid */
     if (pos_weight.graph)
         positive = samba_mul(samba_add(samba_mul(samba_sub(v[3], one), v[1]), one), positive);

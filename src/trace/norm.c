@@ -43,7 +43,8 @@ static bool need_last_dims(samba_graph *graph, const char *what, const samba_nod
     if (count >= 1 && count <= x->rank && shape && samba_shape_equal(count, shape, count, x->shape + x->rank - count))
         return true;
     bool known = shape && count >= 0 && count <= SAMBA_MAX_RANK;
-    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what,
+                              "expected an input whose last dims are %s, as normalized_shape has them, given %s",
                               known ? SAMBA_SHAPE(count, shape) : "1 to its rank", SAMBA_TYPE_OF(x));
 }
 

@@ -386,5 +386,5 @@ def test_a_number_of_the_host_in_forward(tmp_path):
     with pytest.raises(StateError) as refused:
         session.trace_graph(model, inputs, pef=pef)
     first = str(refused.value)[:330]
-    assert first.startswith("forward has the number ") and "test_behind_a_trace.py:" in first
-    assert "random.random() or a counter, draw it by torch" in first
+    assert first.startswith("forward has the constant ") and "test_behind_a_trace.py:" in first
+    assert "(random.random(), a counter), use torch.rand(()) or make it an input" in first

@@ -240,7 +240,7 @@ def test_refused(tmp_path):
         session.run(graph_name="answer", section_types=["OPT"])
     with pytest.raises(TypeError):
         session.run(question, answers, graph_name=3)
-    with pytest.raises(errors.StateError, match="another graph has run since: run FWD before it"):
+    with pytest.raises(errors.StateError, match="which a run of another graph has replaced: run FWD of this graph again"):
         session.run(batch, graph_name="train", section_types=["FWD"])
         session.run(question, graph_name="answer")
         session.run(graph_name="train", section_types=["BCKWD"])

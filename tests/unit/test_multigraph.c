@@ -362,7 +362,8 @@ TEST(runs_take_turns)
     need(run(session, "train", 2, batch));
     need(run_type(session, "train", "FWD"));
     need(run(session, "answer", 1, &question));
-    refuse(run_type(session, "train", "BCKWD"), SAMBA_ERROR_STATE, "another graph has run since: run FWD before it");
+    refuse(run_type(session, "train", "BCKWD"), SAMBA_ERROR_STATE,
+           "which a run of another graph has replaced: run FWD of this graph again");
     need(run_type(session, "train", "FWD"));
     need(run_type(session, "train", "BCKWD"));
     need(run_type(session, "answer", "FWD"));

@@ -75,10 +75,9 @@ def refusal(said, pef, hint):
     number = _NUMBERS.search(difference)
     if number and number[1] == number[4] and number[2] != number[5]:
         return (
-            f"forward has the number {float(number[5]):.6g}, and had {float(number[2]):.6g} when it was compiled, as a constant"
-            f"{number[6] or ''}: compile it again, if the model was changed; if forward takes it anew in each call, by "
-            f"random.random() or a counter, draw it by torch (torch.rand(()) draws in each run), or make it an input. "
-            f"The PEF is {pef}"
+            f"forward has the constant {float(number[5]):.6g}, which was {float(number[2]):.6g} when it was compiled{number[6] or ''}: "
+            "if it differs in each call (random.random(), a counter), use torch.rand(()) or make it an input; if the model was "
+            f"changed, compile it again. The PEF is {pef}"
         )
     if not difference.startswith(("input ", "parameter ", "buffer ")):
         return (

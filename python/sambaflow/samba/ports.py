@@ -54,7 +54,10 @@ def name_of(x, what):
         )
         raise errors.ArgumentTypeError(f"expected {what}, given {x!r:.60}, a {type(x).__name__}: {cure}")
     if not name:
-        raise errors.UnknownNameError(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
+        raise errors.UnknownNameError(
+            f"{what} of shape {tuple(x.shape)} has no name (a dict's key is none): make it with "
+            "samba.from_torch_tensor(tensor, name=...)"
+        )
     return name
 
 

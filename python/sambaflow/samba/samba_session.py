@@ -289,7 +289,7 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
             if optimizers and "OPT" not in device.section_types:
                 tell_unstepped(device.pef)
         elif optimizers:
-            tell_untrained(device.pef)
+            tell_untrained(device.pef, device.is_inference(0))
         check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
         self._owned.check("trace_graph", tracer, device.tensors)
         own = sizes_of.graph_of(device, inputs)

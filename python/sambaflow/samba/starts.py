@@ -29,10 +29,8 @@ def tell_starts(tracer, outputs, loss_indices):
     zeros = [x.sn_name for x, start in zip(outputs, starts) if start == 0]
     ones = [i for i, start in enumerate(starts) if start == 1]
     said = (
-        f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones; gradients of {', '.join(zeros)}, from "
-        "which another output is "
-        f"computed, start with zeros. loss_indices={ones} says the same; sn_grad, grad_of_outputs and "
-        "init_output_grads set others"
+        f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones, since loss_indices was not given, and not "
+        f"from {', '.join(zeros)}, from which another output is computed: give loss_indices={ones}, or the numbers of the losses"
     )
     scalars = [i for i in ones if outputs[i].dim() == 0]
     if not zeros and len(ones) > 1 and len(scalars) == 1:
@@ -57,13 +55,15 @@ def _tell_miscounted(outputs, losses):
         )
 
 
-def tell_untrained(pef):
+def tell_untrained(pef, inference):
     """Warns, once, where a program has an optimizer and its PEF no backward pass: it would run, and learn nothing."""
-    _tell(
-        "trace_graph: the optimizer has no effect, because the PEF trains nothing: it was compiled with inference=True, or no "
-        "parameter has a gradient from the loss (is it detached, or made of comparisons or argmax? loss_indices says which "
-        f"output it is). The PEF is {pef}"
+    why = (
+        "the PEF was compiled with inference=True and trains nothing: compile without it, and with the optimizer"
+        if inference
+        else "no parameter has a gradient from the loss: do not detach it or make it of comparisons or argmax, or choose another "
+        "output by loss_indices, and compile again"
     )
+    _tell(f"trace_graph: the optimizer has no effect, because {why}. The PEF is {pef}")
 
 
 def tell_unstepped(pef):
