@@ -30,7 +30,8 @@ def tell_starts(tracer, outputs, loss_indices):
     ones = [i for i, start in enumerate(starts) if start == 1]
     said = (
         f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones, since loss_indices was not given, and "
-        f"not from {', '.join(zeros)}, from which another output is computed: give loss_indices={ones}, or the numbers of the losses"
+        f"not from {', '.join(zeros)}, from which another output is computed: give loss_indices={ones}, or the numbers of the "
+        "losses"
     )
     scalars = [i for i in ones if outputs[i].dim() == 0]
     if not zeros and len(ones) > 1 and len(scalars) == 1:
