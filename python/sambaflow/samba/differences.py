@@ -76,8 +76,8 @@ def refusal(said, pef, hint):
     if number and number[1] == number[4] and number[2] != number[5]:
         return (
             f"forward has the constant {float(number[5]):.6g}, which was {float(number[2]):.6g} when it was compiled"
-            f"{number[6] or ''}: if it differs in each call (random.random(), a counter), use torch.rand(()) or make it an input; "
-            f"if the model was changed, compile it again. The PEF is {pef}"
+            f"{number[6] or ''}: if it differs in each call (random.random(), a counter), use torch.rand(()) or make it an "
+            f"input; if the model was changed, compile it again. The PEF is {pef}"
         )
     if not difference.startswith(("input ", "parameter ", "buffer ")):
         return (
