@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define AGAIN "copy it again, or write it again (in Python session.save, in C samba_session_save)"
+#define OTHER "copy it again, or give one that session.save (in C samba_session_save) wrote"
 
 #define LARGEST_HEADER 100000000 /* as in the format's own library */
 
@@ -185,11 +186,11 @@ static samba_status load_header(reader *r, json_t **header)
     uint64_t length = samba_get64(r->bytes->data);
     if (length > LARGEST_HEADER)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
-                          "%s is damaged, or no safetensors file: its header claims %llu bytes, the limit is 100 MB: " AGAIN,
+                          "%s is damaged, or no safetensors file (its header claims %llu bytes, the limit is 100 MB): " OTHER,
                           r->path, (unsigned long long)length);
     if (length > r->size - 8)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
-                          "%s is cut short, or no safetensors file: its header claims %llu bytes, the file has %zu: " AGAIN,
+                          "%s is cut short, or no safetensors file (its header claims %llu bytes, the file has %zu): " OTHER,
                           r->path, (unsigned long long)length, r->size);
     r->data_begin = 8 + (size_t)length;
     json_error_t error;

@@ -325,9 +325,9 @@ static samba_status out_of_order(const samba_session *session, int32_t at, const
     if (other)
         return samba_fail(
             session->context, SAMBA_ERROR_STATE,
-            "section %d (%s) goes on from runs of %s, which a run of another graph has replaced: run %s of this graph "
-            "again, and another graph only after the whole step",
-            section->id, type, backward ? "FWD" : type, backward ? "FWD" : "all of it");
+            "section %d (%s) needs %s %s, which a run of another graph has replaced: run FWD of this graph again, and "
+            "another graph only after the whole step",
+            section->id, type, backward ? "the activations of" : "what is before it in", backward ? "FWD" : type);
     if (backward && now->done < graph->forward_links)
         return samba_fail(session->context, SAMBA_ERROR_STATE,
                           "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section->id,

@@ -118,8 +118,8 @@ RUN = [
         '"lin.weight" is a parameter, not an input',
     ),
     (lambda p: p.run(named(torch.zeros(4, 6), "x\0y")), ValueError, "a name has a NUL in it"),
-    (lambda p: p.run(samba.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
-    (lambda p: p.run(torch.zeros(4, 6)), errors.UnknownNameError, "an input tensor has no name"),
+    (lambda p: p.run(samba.zeros(4, 6)), errors.UnknownNameError, "an input tensor of shape (4, 6) has no name"),
+    (lambda p: p.run(torch.zeros(4, 6)), errors.UnknownNameError, "an input tensor of shape (4, 6) has no name"),
     (lambda p: p.run(named(torch.zeros(4, 6, device="meta"))), errors.UnsupportedError, "'x' is a torch.strided tensor on meta"),
     (
         lambda p: p.run(samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x")),

@@ -292,7 +292,7 @@ def test_loader_ends():
 
     with pytest.raises(KeyError, match="the data ends here"):
         list(SambaLoader(failing(), ["a", "b"]))
-    with pytest.raises(ValueError, match="2 tensors, expected 3"):
+    with pytest.raises(ValueError, match="2 tensors, but there are 3 names"):
         list(SambaLoader(torch_loader, ["a", "b", "c"]))
 
 

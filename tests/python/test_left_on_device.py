@@ -150,7 +150,7 @@ def test_dims_of_inputs_that_differ():
 
 def test_inputs_without_names(tmp_path):
     outputs, _ = traced(tmp_path, samba.from_torch_model_(Net()))
-    with silence(), pytest.raises(LookupError, match="an input tensor has no name: make it with"):
+    with silence(), pytest.raises(LookupError, match="an input tensor of shape .* has no name .*: make it with"):
         samba.session.run((torch.randn(16, 4), torch.randn(16, 1)), outputs)
     with pytest.warns(UserWarning, match="'y' is not given, so each step learns"):
         samba.session.run(batch()[:1], outputs)

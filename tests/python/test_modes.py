@@ -428,7 +428,7 @@ def test_own_branch(tmp_path, body):
         warnings.simplefilter("always")
         for _ in range(2):
             samba.session.run(x, outputs, train=False)
-    (said,) = caught
+    (said,) = [each for each in caught if "took a step of the optimizer" not in str(each.message)]
     assert re.search("train=False turns dropout off.* decides more than that", str(said.message))
     assert said.filename == __file__ and counts(model) == [1]
 

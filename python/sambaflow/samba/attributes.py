@@ -120,8 +120,8 @@ class Attributes:
             if known:
                 self.modules.append((weakref.ref(module), paths.get(id(module), ""), known))
 
-    def look(self, hyperparameters):
-        """Warns of what has changed in the next modules. `hyperparameters` are names of the device's."""
+    def look(self, device):
+        """Warns of what has changed in the next modules. `device` runs the PEF."""
         for _ in range(1 + (len(self.modules) - 1) // _EACH):
             self._next = (self._next + 1) % len(self.modules)
             reference, path, known = self.modules[self._next]
@@ -130,7 +130,7 @@ class Attributes:
                 found = differs(before, state_of(getattr(module, name, None)) or {})
                 if found is not None:
                     del known[name]
-                    self._tell(path, name, *found, hyperparameters)
+                    self._tell(path, name, *found, device.hyperparameters)
                     break
 
     def _tell(self, path, name, behind, before, now, hyperparameters):

@@ -138,22 +138,22 @@ def watch(session, optimizers, model=None):
     session._rates = [(each.param_groups, [dict(group) for group in each.param_groups]) for each in optimizers] if alone else ()
 
 
-def checked(rates, hyperparameters, section_types, section_ids, known):
+def checked(rates, hyperparameters, section_types, section_ids, device):
     """What further runs have to check, (an optimizer's groups, themselves when they were traced): nothing once a run was given
-    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's. `known`:
-    names of the device's hyperparameters."""
+    hyperparameters, by which the loop says its rates, or once it was warned of a step by other ones than the host's. `device`
+    runs the PEF."""
     if hyperparameters:
         return ()
     if section_ids or (section_types and "OPT" not in map(str.upper, section_types)):
         return rates
     for groups, traced in rates:
-        if groups != traced and (sentence := _difference(groups, traced, known)):
+        if groups != traced and (sentence := _difference(groups, traced, device)):
             launch.warn(f"run: {sentence}", UserWarning)
             return ()
     return rates
 
 
-def _difference(groups, traced, known):
+def _difference(groups, traced, device):
     """How an optimizer's groups differ from those that were traced; None where they do not."""
     if len(groups) != len(traced):
         return (
@@ -171,7 +171,7 @@ def _difference(groups, traced, known):
             if name != "params" and name in group and group[name] is not was and group[name] != was:
                 return (
                     f"the optimizer's {name} was changed to {group[name]!r:.60} on the host, but the device still uses "
-                    f"{was!r:.60}, its value at the trace: {_as_hyperparameter(name, group[name], known)}"
+                    f"{was!r:.60}, its value at the trace: {_as_hyperparameter(name, group[name], device.hyperparameters)}"
                 )
         before.update(group)  # what a scheduler notes for itself
     return None

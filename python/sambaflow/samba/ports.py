@@ -54,9 +54,9 @@ def name_of(x, what):
         )
         raise errors.ArgumentTypeError(f"expected {what}, given {x!r:.60}, a {type(x).__name__}: {cure}")
     if not name:
+        key = " (the key in a dict does not name it)" if "input" in what else ""
         raise errors.UnknownNameError(
-            f"{what} of shape {tuple(x.shape)} has no name (a dict's key is none): make it with "
-            "samba.from_torch_tensor(tensor, name=...)"
+            f"{what} of shape {tuple(x.shape)} has no name{key}: make it with samba.from_torch_tensor(tensor, name=...)"
         )
     return name
 

@@ -549,13 +549,13 @@ class SambaSession(Saving, Profiling, Transfers, Auxiliary, Switches):
         if train:
             self._owned.runs += 1
         if self._attributes.modules:
-            self._attributes.look(device.hyperparameters)
+            self._attributes.look(device)
         if self._doubts:
             changed.tell(self)
         if not _grad_enabled() and train:
             changed.tell_no_grad(self, section_types)
         if self._rates:
-            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids, device.hyperparameters)
+            self._rates = host_steps.checked(self._rates, hyperparam_dict, section_types, section_ids, device)
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
             if x.__class__ is not SambaTensor:  # nested, or a parameter

@@ -11,7 +11,7 @@ what is saved, and what is loaded goes to the device; the host's stay as they ar
 ...     outputs = session.trace_graph(model, (x,), pef=pef)
 ...     session.save(f"{folder}/weights.safetensors")
 ...     model.weight.sn_data = torch.zeros(2, 3)
-...     session.load(f"{folder}/weights.safetensors")
+...     count = session.load(f"{folder}/weights.safetensors")
 >>> torch.equal(model.weight.sn_data, model.weight.torch())
 True
 """
