@@ -4,7 +4,8 @@
 The truth is torch's result in float64 of the same inputs, which are exact in float64. A result y in a dtype of unit eps may
 differ from it by
 
-    eps * |y| * (ulp + sqrt(terms))  +  (8 + sqrt(terms)) * moved + moved of the whole tensor  +  ulp * the smallest subnormal
+    eps * |y| * (ulp + sqrt(terms))  +  (8 + sqrt(terms)) * moved + (1 + log2(terms)) * moved of the whole tensor
+    +  ulp * the smallest subnormal
 
 `ulp` is of the row: units in the last place of an elementwise kernel. sqrt(terms): the roundings of a sum of so many numbers,
 whose partial sums are that much greater than a term. `moved` is
@@ -12,8 +13,9 @@ how far the truth moves when each element of the inputs, of what torch's kernels
 comes from behind, moves by up to eps of itself: root mean square of six random moves. That is the magnitude of the terms of a sum
 that cancels, times eps and the root of their number, without knowing what the operator sums. An elementwise value (terms = 1) has
 moved = 0: its kernel answers for the exact input. Gradients always have it: they are products and sums of several factors. Six
-moves of one element may all be small by chance, so what the whole tensor moves (root mean square) counts once. A truth in the
-dtype float64 is as far off as we are: twice as much there.
+moves of one element may all be small by chance, so what the whole tensor moves (root mean square) counts once; and once for each
+of the log2(terms) steps of a Fourier transform or a sum in pairs, whose roundings meet an element that is 0 by symmetry and does
+not move at all. A truth in the dtype float64 is as far off as we are: twice as much there.
 
 What torch gives in the dtype itself is as good: an element that differs from the truth by more counts as right where it is that
 near to torch's. NaN and infinities are where the truth, rounded to the dtype, has them, or where torch has them. Integers and
@@ -103,7 +105,7 @@ def expected_around(truth, torchs, moves, dtype, ulp, terms):
     if moves:
         square = sum((move - truth).nan_to_num(0, 0, 0).square() for move in moves) / len(moves)
         whole = square.mean().sqrt() if square.numel() else 0.0
-        allowed = allowed + (8 + terms**0.5) * square.sqrt() + whole
+        allowed = allowed + (8 + terms**0.5) * square.sqrt() + (1 + math.log2(max(terms, 1))) * whole
         magnitude = torch.maximum(
             magnitude, torch.clamp(square.sqrt(), min=whole) * (3**0.5 / epsilon(dtype))
         )  # noise of -eps to eps is sqrt(3) smaller on the average
