@@ -116,11 +116,9 @@ static samba_status tell_partial(const samba_session *session, samba_status stat
 /* The name in the file that is a missing tensor's behind a prefix, "body.fc.weight" of "fc.weight"; NULL: there is none. */
 static const char *prefixed(const samba_tensor_list *list, const char *missing)
 {
-    const size_t length = strlen(missing);
     for (int i = 0; i < list->count; i++) {
         const char *name = samba_tensor_name(list->tensors[i]);
-        const size_t its = strlen(name);
-        if (its > length && name[its - length - 1] == '.' && strcmp(name + its - length, missing) == 0)
+        if (samba_ends_with(name, missing) && name[strlen(name) - strlen(missing) - 1] == '.')
             return name;
     }
     return NULL;

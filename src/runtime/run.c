@@ -274,17 +274,6 @@ static samba_status look_at_losses(samba_session *session)
     return SAMBA_OK;
 }
 
-enum { OPT_PHASE = 5 }; /* of samba_plan_section.phase */
-
-static bool steps(const samba_session *session, const samba_selection *selection)
-{
-    for (int32_t i = 0; i < selection->count; i++)
-        if (selection->sections[i] < session->plan.section_count &&
-            session->plan.sections[selection->sections[i]].phase == OPT_PHASE)
-            return true;
-    return false;
-}
-
 static samba_status run(samba_session *session, const samba_run_options *options)
 {
     samba_selection selection;
@@ -311,7 +300,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
     if (options->data_parallel)
         SAMBA_TRY(samba_share_weights(session));
     SAMBA_TRY(run_sections(session, &selection, &work, options->data_parallel ? &mode : NULL));
-    if (!options->train && session->eval_step == SAMBA_WARNING_QUIET && steps(session, &selection))
+    if (!options->train && session->eval_step == SAMBA_WARNING_QUIET && selection.steps)
         session->eval_step = SAMBA_WARNING_PENDING;
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));

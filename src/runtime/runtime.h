@@ -240,6 +240,7 @@ typedef struct samba_selection { /* what a run runs */
     bool ends_schedule;              /* has the last call of the plan's own: a micro-batch is done */
     bool begins;                     /* has the first section of FWD: masks of dropout are new */
     bool computes;                   /* has a section of FWD or BCKWD: losses may have changed */
+    bool steps;                      /* has a section of OPT */
     bool backward;                   /* the last section of BCKWD: there are gradients */
     samba_run_order order;           /* the graph's after it */
     int32_t last;                    /* the session's */

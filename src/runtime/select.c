@@ -501,6 +501,7 @@ static samba_status check_order(const samba_session *session, const samba_run_op
             SAMBA_TRY(check_norm(session, at));
         selection->norm_known = phase == GRADNORM || (selection->norm_known && !joint && (phase == OPT || phase == FWD));
         selection->computes |= phase == FWD || phase == BCKWD;
+        selection->steps |= phase == OPT;
         selection->backward |= (phase == BCKWD || joint) && now.done == graph->link_count;
         if (phase == BCKWD || joint)
             selection->gradients_wait = true;

@@ -161,8 +161,8 @@ def test_graphs_of_one_module_with_a_flag(tmp_path):
         for name in ("square", "absolute"):
             session.trace_multigraph(session.graphs[name], inputs)
         session.init_multigraph_runtime(pef)
-        return [samba.to_torch(session.run(inputs, session.graphs[name].output_tensors, graph_name=name)[0]).item()
-                for name in ("square", "absolute")]  # fmt: skip
+        outputs = {name: session.graphs[name].output_tensors for name in ("square", "absolute")}
+        return [samba.to_torch(session.run(inputs, its, graph_name=name)[0]).item() for name, its in outputs.items()]
 
     body = torch.nn.Linear(3, 2)
     first, second = (samba.from_torch_model_(Flagged(body)) for _ in range(2))

@@ -49,9 +49,7 @@ _GONE = object()
 def state_of(value):
     """{what stands behind the attribute's name: what of it is compared} of a value; None of one that nobody looks at."""
     kind = value.__class__
-    if kind in _PLAIN:
-        return {"": value}
-    if isinstance(value, _CALLED):
+    if kind in _PLAIN or isinstance(value, _CALLED):
         return {"": value}
     if kind is torch.Tensor:
         return {"": (value, value._version)} if not value.is_inference() else None
