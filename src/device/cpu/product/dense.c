@@ -13,7 +13,12 @@
 #define ROWS DENSE_ROWS
 #define VECTORS DENSE_VECTORS
 
-enum { LANES = DENSE_LANES, COLS = DENSE_COLS, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };
+/* Steps of k between two looks at what else is to be done: some hundred multiply-adds. A core that shares its decoders with
+ * another thread takes fewer than four instructions a cycle, so those beside the multiply-adds are what it loses time by. */
+enum { LANES = DENSE_LANES, COLS = DENSE_COLS, DEPTH = VECTOR_REGISTERS >= 32 ? 4 : 8 };
+
+/* How the rows of a lie: in strips; each by itself, its k together; or side by side, for each k. */
+typedef enum rows_lie { STRIPS, ALONG_K, SIDE_BY_SIDE } rows_lie;
 
 INLINE floats load(const float *p)
 {
@@ -43,17 +48,45 @@ INLINE void load_vectors(const int vectors, const float *b, floats *x)
         x[j] = load(b + j * LANES);
 }
 
-INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const floats *x, small_sums sums)
+/* Rows of a from one of them on. Two addresses and one distance reach six rows: three from each, as an instruction adds the
+ * distance once or twice. */
+typedef struct some_rows {
+    const float *first, *fourth;
+    int64_t lda;
+} some_rows;
+
+INLINE some_rows rows_from(const float *a, int64_t lda)
+{
+    some_rows r = {a, a + 3 * lda, lda};
+    __asm__("" : "+r"(r.fourth)); /* else the compiler makes an address for each row, more than there are registers */
+    return r;
+}
+INLINE void move_rows(some_rows *r, int64_t by)
+{
+    r->first += by;
+    r->fourth += by;
+}
+INLINE const float *row_of(const some_rows *r, const rows_lie lie, const int i, const int u)
+{
+    return lie == STRIPS         ? r->first + u * ROWS + i
+           : lie == SIDE_BY_SIDE ? r->first + i
+           : i < 3               ? r->first + i * r->lda + u
+                                 : r->fourth + (i - 3) * r->lda + u;
+}
+
+INLINE void multiply_step(const int rows, const int vectors, const rows_lie lie, const some_rows *a, const int u, const floats *x,
+                          small_sums sums)
 {
     UNROLL for (int i = 0; i < rows; i++) {
+        const float *at = row_of(a, lie, i, u);
 #if defined(SAMBA_DENSE_PAIRS)
         float pair; /* rows that are read in place may begin at any bfloat16 */
-        __builtin_memcpy(&pair, a + i * lda, sizeof pair);
+        __builtin_memcpy(&pair, at, sizeof pair);
         pairs y = (pairs)_mm512_set1_ps(pair);
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = add_pairs(sums[i][j], y, x[j]);
 #else
-        spread_float y = spread_of(a[i * lda]);
+        spread_float y = spread_of(*at);
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = fused_spread(sums[i][j], y, x[j]);
 #endif
@@ -86,6 +119,26 @@ INLINE void multiply_strip(const int rows, const int vectors, const float *a, co
             UNROLL for (int j = 0; j < vectors; j++)
                 sums[i][j] = fused_lane(sums[i][j], y, at % LANES, x[j]);
         }
+    }
+}
+INLINE void multiply_strips(const int rows, const int vectors, const bool twos, const some_rows *strip, const some_rows *other,
+                            const float *b, small_sums sums, small_sums more)
+{
+    multiply_strip(rows, vectors, strip->first, b, sums);
+    if (twos)
+        multiply_strip(rows, vectors, other->first, b, more);
+}
+#else
+/* DEPTH steps of one strip or two. */
+INLINE void multiply_strips(const int rows, const int vectors, const bool twos, const some_rows *strip, const some_rows *other,
+                            const float *b, small_sums sums, small_sums more)
+{
+    floats x[VECTORS];
+    UNROLL for (int u = 0; u < DEPTH; u++) {
+        load_vectors(vectors, b + u * COLS, x);
+        multiply_step(rows, vectors, STRIPS, strip, u, x, sums);
+        if (twos)
+            multiply_step(rows, vectors, STRIPS, other, u, x, more);
     }
 }
 #endif
@@ -126,11 +179,14 @@ INLINE void end_sums(const int rows, const int vectors, const samba_dense *d, in
 
 /* Rows from i0, which a has the first of, columns from j of a block; the last vector has `last` lanes. In twos, the rows after
  * these as well, from a + next on: the sums of one strip by one vector are too few to hide how long a multiply-add takes. */
-INLINE void dense_of(const int rows, const int vectors, const bool strips, const bool twos, const samba_dense *d, const float *a,
+INLINE void dense_of(const int rows, const int vectors, const rows_lie lie, const bool twos, const samba_dense *d, const float *a,
                      int64_t next, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
 {
     const float *b = d->b + j0;
-    int64_t lda = strips ? 1 : d->lda, ska = strips ? ROWS : d->ska, ldb = strips ? COLS : d->ldb, l = 0, k = d->k;
+    int64_t ldb = lie == STRIPS ? COLS : d->ldb, l = 0, k = d->k;
+    /* from one look to the next the rows move once, those side by side at each step */
+    const int64_t step = lie == STRIPS ? ROWS : lie == ALONG_K ? 1 : d->ska;
+    some_rows strip = rows_from(a, d->lda), other = rows_from(a + next, d->lda);
     samba_fetch_region region = fetch->now;
     small_sums sums, more;
     floats x[VECTORS];
@@ -139,28 +195,30 @@ INLINE void dense_of(const int rows, const int vectors, const bool strips, const
         begin_sums(rows, vectors, d, i0 + rows, j0, last, more);
     for (; l + DEPTH <= k; l += DEPTH) {
         samba_fetch_line(&region);
-#if defined(SAMBA_NEON)
-        if (strips) {
-            multiply_strip(rows, vectors, a, b, sums);
-            if (twos)
-                multiply_strip(rows, vectors, a + next, b, more);
-            a += DEPTH * ROWS;
-            b += DEPTH * COLS;
-            continue;
+        if (lie == STRIPS) {
+            multiply_strips(rows, vectors, twos, &strip, &other, b, sums, more);
+            b += DEPTH * ldb;
         }
-#endif
-        UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb) {
+        UNROLL for (int u = 0; lie != STRIPS && u < DEPTH; u++, b += ldb) {
+            /* else the compiler keeps the distances of all steps, in memory as there are not so many registers */
+            __asm__("" : "+r"(b), "+r"(strip.lda), "+r"(other.lda));
             load_vectors(vectors, b, x);
-            multiply_step(rows, vectors, a, lda, x, sums);
+            multiply_step(rows, vectors, lie, &strip, u, x, sums);
             if (twos)
-                multiply_step(rows, vectors, a + next, lda, x, more);
+                multiply_step(rows, vectors, lie, &other, u, x, more);
+            move_rows(&strip, lie == SIDE_BY_SIDE ? step : 0);
+            move_rows(&other, lie == SIDE_BY_SIDE ? step : 0);
         }
+        move_rows(&strip, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
+        move_rows(&other, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
     }
-    for (; l < k; l++, a += ska, b += ldb) {
+    for (; l < k; l++, b += ldb) {
         load_vectors(vectors, b, x);
-        multiply_step(rows, vectors, a, lda, x, sums);
+        multiply_step(rows, vectors, lie, &strip, 0, x, sums);
         if (twos)
-            multiply_step(rows, vectors, a + next, lda, x, more);
+            multiply_step(rows, vectors, lie, &other, 0, x, more);
+        move_rows(&strip, step);
+        move_rows(&other, step);
     }
     fetch->now = region;
     end_sums(rows, vectors, d, i0, j0, last, sums);
@@ -172,18 +230,19 @@ INLINE void dense_of(const int rows, const int vectors, const bool strips, const
 static void dense_small(int64_t rows, int vectors, bool twos, const samba_dense *d, const float *a, int64_t next, int64_t i,
                         int64_t j, int last, samba_fetch *fetch)
 {
-#define PART(rows, vectors)                                                                                                      \
-    case ((rows)*4 + (vectors)-1) * 4: dense_of(rows, vectors, false, false, d, a, 0, i, j, last, fetch); break;                 \
-    case ((rows)*4 + (vectors)-1) * 4 + 1: dense_of(rows, vectors, true, false, d, a, 0, i, j, last, fetch); break;
-#define TWOS(rows)                                                                                                               \
-    case (rows)*16 + 2: dense_of(rows, 1, false, true, d, a, next, i, j, last, fetch); break;                                    \
-    case (rows)*16 + 3: dense_of(rows, 1, true, true, d, a, next, i, j, last, fetch); break;
+#define LIE(rows, vectors, lie, twos)                                                                                            \
+    case (((rows)*4 + (vectors)-1) * 3 + (lie)) * 2 + (twos):                                                                    \
+        dense_of(rows, vectors, lie, twos, d, a, next, i, j, last, fetch);                                                       \
+        break;
+#define PART(rows, vectors) LIE(rows, vectors, STRIPS, 0) LIE(rows, vectors, ALONG_K, 0) LIE(rows, vectors, SIDE_BY_SIDE, 0)
+#define TWOS(rows) LIE(rows, 1, STRIPS, 1) LIE(rows, 1, ALONG_K, 1) LIE(rows, 1, SIDE_BY_SIDE, 1)
 #if VECTORS == 4
 #define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4) TWOS(rows)
 #else
 #define CASE(rows) PART(rows, 1) PART(rows, 2) TWOS(rows)
 #endif
-    switch ((rows * 4 + vectors - 1) * 4 + 2 * twos + d->strips) {
+    rows_lie lie = d->strips ? STRIPS : d->ska == 1 ? ALONG_K : SIDE_BY_SIDE;
+    switch (((rows * 4 + vectors - 1) * 3 + (int)lie) * 2 + twos) {
         CASE(1)
         CASE(2)
         CASE(3)
@@ -196,6 +255,7 @@ static void dense_small(int64_t rows, int vectors, bool twos, const samba_dense 
 #undef CASE
 #undef TWOS
 #undef PART
+#undef LIE
 }
 
 #if defined(SAMBA_DENSE_PAIRS)

@@ -25,7 +25,7 @@ static inline int64_t samba_dense_strip_row(int64_t rows, int64_t strips, int64_
 typedef struct samba_dense {
     int64_t rows, cols, k;
     bool strips;    /* how a lies: see there */
-    const float *a; /* a[i*lda + l*ska]; in strips, row i of strip s: a[s*lda + l*dense_rows + i] */
+    const float *a; /* a[i*lda + l*ska], and lda or ska is 1; in strips, row i of strip s: a[s*lda + l*dense_rows + i] */
     int64_t lda, ska;
     const float *b; /* b[l*ldb + j]; readable up to a multiple of SAMBA_DENSE_ROUND columns. In strips ldb is dense_cols */
     int64_t ldb;
@@ -35,8 +35,8 @@ typedef struct samba_dense {
     int64_t ldc;
 } samba_dense;
 
-/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs, and lda
- * or ska is 1. Only for CPUs of which samba_processor_has_pairs() is true. */
+/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs.
+ * Only for CPUs of which samba_processor_has_pairs() is true. */
 void samba_dense_pairs(const samba_dense *block, samba_fetch *fetch);
 
 #endif
