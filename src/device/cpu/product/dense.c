@@ -10,6 +10,8 @@
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/dense_shape.h"
 
+#include <string.h>
+
 #define ROWS DENSE_ROWS
 #define VECTORS DENSE_VECTORS
 
@@ -48,37 +50,37 @@ INLINE void load_vectors(const int vectors, const float *b, floats *x)
         x[j] = load(b + j * LANES);
 }
 
-/* Rows of a from one of them on. Two addresses and one distance reach six rows: three from each, as an instruction adds the
- * distance once or twice. */
+/* Up to six rows from one of them on. Two addresses and one distance reach them: three from each, as an instruction adds the
+ * distance once or twice. The compiler would make an address for each row, more than there are registers; so it is kept from
+ * knowing that these belong together. */
 typedef struct some_rows {
     const float *first, *fourth;
-    int64_t lda;
+    int64_t ld;
 } some_rows;
 
-INLINE some_rows rows_from(const float *a, int64_t lda)
+INLINE some_rows rows_from(const float *a, int64_t ld)
 {
-    some_rows r = {a, a + 3 * lda, lda};
-    __asm__("" : "+r"(r.fourth)); /* else the compiler makes an address for each row, more than there are registers */
+    some_rows r = {a, a + 3 * ld, ld};
+    __asm__("" : "+r"(r.fourth), "+r"(r.ld));
     return r;
 }
+INLINE const float *row_at(const some_rows *r, const int i) { return i < 3 ? r->first + i * r->ld : r->fourth + (i - 3) * r->ld; }
 INLINE void move_rows(some_rows *r, int64_t by)
 {
     r->first += by;
     r->fourth += by;
 }
-INLINE const float *row_of(const some_rows *r, const rows_lie lie, const int i, const int u)
+
+INLINE const float *element_at(const some_rows *r, const rows_lie lie, const int i, const int u)
 {
-    return lie == STRIPS         ? r->first + u * ROWS + i
-           : lie == SIDE_BY_SIDE ? r->first + i
-           : i < 3               ? r->first + i * r->lda + u
-                                 : r->fourth + (i - 3) * r->lda + u;
+    return lie == STRIPS ? r->first + u * ROWS + i : lie == SIDE_BY_SIDE ? r->first + i : row_at(r, i) + u;
 }
 
 INLINE void multiply_step(const int rows, const int vectors, const rows_lie lie, const some_rows *a, const int u, const floats *x,
                           small_sums sums)
 {
     UNROLL for (int i = 0; i < rows; i++) {
-        const float *at = row_of(a, lie, i, u);
+        const float *at = element_at(a, lie, i, u);
 #if defined(SAMBA_DENSE_PAIRS)
         float pair; /* rows that are read in place may begin at any bfloat16 */
         __builtin_memcpy(&pair, at, sizeof pair);
@@ -143,119 +145,173 @@ INLINE void multiply_strips(const int rows, const int vectors, const bool twos, 
 }
 #endif
 
-/* The last vector holds `last` lanes; without masks a whole one is faster. */
-INLINE floats load_last(const float *p, int last) { return VECTOR_MASKED || last < LANES ? load_part_f32(p, last) : load(p); }
-INLINE void store_last(float *p, int last, floats v)
+/* With masks the last vector may hold a part of the lanes alone: `last` of them. */
+INLINE void begin_sums(const int rows, const int vectors, int last, const float *from, int64_t ld, small_sums sums)
 {
-    if (VECTOR_MASKED || last < LANES)
-        store_part_f32(p, last, v);
-    else
-        __builtin_memcpy(p, &v, sizeof v);
-}
-
-INLINE void begin_sums(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, small_sums sums)
-{
-    const float *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
+    some_rows r = rows_from(from, ld);
     UNROLL for (int i = 0; i < rows; i++) {
-        UNROLL for (int j = 0; j < vectors; j++)
-            sums[i][j] = (floats){0};
-    }
-    if (from) {
-        UNROLL for (int i = 0; i < rows; i++) {
-            UNROLL for (int j = 0; j < vectors; j++)
-                sums[i][j] = load_last(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
+        UNROLL for (int j = 0; j < vectors; j++) {
+            const float *at = row_at(&r, i) + j * LANES;
+            sums[i][j] = VECTOR_MASKED && j + 1 == vectors ? load_part_f32(at, last) : load(at);
         }
     }
 }
 
-INLINE void end_sums(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, small_sums sums)
+INLINE void end_sums(const int rows, const int vectors, int last, float *c, int64_t ld, const small_sums sums)
 {
-    float *c = d->c + i0 * d->ldc + j0;
+    some_rows r = rows_from(c, ld);
     UNROLL for (int i = 0; i < rows; i++) {
-        UNROLL for (int j = 0; j < vectors; j++)
-            store_last(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
+        UNROLL for (int j = 0; j < vectors; j++) {
+            float *at = (float *)row_at(&r, i) + j * LANES;
+            if (VECTOR_MASKED && j + 1 == vectors)
+                store_part_f32(at, last, sums[i][j]);
+            else
+                __builtin_memcpy(at, &sums[i][j], sizeof(floats));
+        }
     }
 }
 
-/* Rows from i0, which a has the first of, columns from j of a block; the last vector has `last` lanes. In twos, the rows after
- * these as well, from a + next on: the sums of one strip by one vector are too few to hide how long a multiply-add takes. */
-INLINE void dense_of(const int rows, const int vectors, const rows_lie lie, const bool twos, const samba_dense *d, const float *a,
-                     int64_t next, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
+/* Strips of equal height, one under the other, times some columns. */
+typedef struct strip_run {
+    const float *a, *b;
+    int64_t next; /* from one strip's first element of a to the next one's */
+    const float *from;
+    float *c;
+    int64_t count;
+    int last; /* lanes of the last vector of columns */
+} strip_run;
+
+/* In twos, two strips are taken at once: the sums of one by one vector are too few to hide how long a multiply-add takes. */
+INLINE void run_of(const int rows, const int vectors, const rows_lie lie, const bool twos, const samba_dense *d, strip_run *run,
+                   samba_fetch *fetch)
 {
-    const float *b = d->b + j0;
-    int64_t ldb = lie == STRIPS ? COLS : d->ldb, l = 0, k = d->k;
+    const int64_t ldb = lie == STRIPS ? COLS : d->ldb, k = d->k, next = run->next, ldc = d->ldc, from_ld = d->from_ld;
     /* from one look to the next the rows move once, those side by side at each step */
     const int64_t step = lie == STRIPS ? ROWS : lie == ALONG_K ? 1 : d->ska;
-    some_rows strip = rows_from(a, d->lda), other = rows_from(a + next, d->lda);
+    const int last = run->last, taken = twos ? 2 : 1;
+    const float *a = run->a, *from = run->from;
+    float *c = run->c;
+    int64_t count = run->count;
     samba_fetch_region region = fetch->now;
-    small_sums sums, more;
-    floats x[VECTORS];
-    begin_sums(rows, vectors, d, i0, j0, last, sums);
-    if (twos)
-        begin_sums(rows, vectors, d, i0 + rows, j0, last, more);
-    for (; l + DEPTH <= k; l += DEPTH) {
-        samba_fetch_line(&region);
-        if (lie == STRIPS) {
-            multiply_strips(rows, vectors, twos, &strip, &other, b, sums, more);
-            b += DEPTH * ldb;
+    do {
+        const float *b = run->b;
+        some_rows strip = rows_from(a, d->lda), other = rows_from(a + next, d->lda);
+        small_sums sums, more;
+        floats x[VECTORS];
+        if (region.todo == 0 && fetch->count > 0) {
+            fetch->now.todo = 0;
+            samba_fetch_advance(fetch);
+            region = fetch->now;
         }
-        UNROLL for (int u = 0; lie != STRIPS && u < DEPTH; u++, b += ldb) {
-            /* else the compiler keeps the distances of all steps, in memory as there are not so many registers */
-            __asm__("" : "+r"(b), "+r"(strip.lda), "+r"(other.lda));
-            load_vectors(vectors, b, x);
-            multiply_step(rows, vectors, lie, &strip, u, x, sums);
+        UNROLL for (int i = 0; i < rows; i++) {
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] = more[i][j] = (floats){0};
+        }
+        if (from) {
+            begin_sums(rows, vectors, last, from, from_ld, sums);
             if (twos)
-                multiply_step(rows, vectors, lie, &other, u, x, more);
-            move_rows(&strip, lie == SIDE_BY_SIDE ? step : 0);
-            move_rows(&other, lie == SIDE_BY_SIDE ? step : 0);
+                begin_sums(rows, vectors, last, from + rows * from_ld, from_ld, more);
+            from += taken * rows * from_ld;
         }
-        move_rows(&strip, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
-        move_rows(&other, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
-    }
-    for (; l < k; l++, b += ldb) {
-        load_vectors(vectors, b, x);
-        multiply_step(rows, vectors, lie, &strip, 0, x, sums);
+        for (int64_t left = k / DEPTH; left > 0; left--) {
+            samba_fetch_line(&region);
+            if (lie == STRIPS) {
+                multiply_strips(rows, vectors, twos, &strip, &other, b, sums, more);
+                b += DEPTH * ldb;
+            }
+            UNROLL for (int u = 0; lie != STRIPS && u < DEPTH; u++, b += ldb) {
+                /* else the compiler keeps the distances of all steps, in memory as there are not so many registers */
+                __asm__("" : "+r"(b), "+r"(strip.ld));
+                if (twos)
+                    __asm__("" : "+r"(other.ld));
+                load_vectors(vectors, b, x);
+                multiply_step(rows, vectors, lie, &strip, u, x, sums);
+                if (twos)
+                    multiply_step(rows, vectors, lie, &other, u, x, more);
+                move_rows(&strip, lie == SIDE_BY_SIDE ? step : 0);
+                move_rows(&other, lie == SIDE_BY_SIDE ? step : 0);
+            }
+            move_rows(&strip, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
+            move_rows(&other, lie == SIDE_BY_SIDE ? 0 : DEPTH * step);
+        }
+#pragma GCC unroll 1
+        for (int64_t left = k % DEPTH; left > 0; left--, b += ldb) {
+            load_vectors(vectors, b, x);
+            multiply_step(rows, vectors, lie, &strip, 0, x, sums);
+            if (twos)
+                multiply_step(rows, vectors, lie, &other, 0, x, more);
+            move_rows(&strip, step);
+            move_rows(&other, step);
+        }
+        end_sums(rows, vectors, last, c, ldc, sums);
         if (twos)
-            multiply_step(rows, vectors, lie, &other, 0, x, more);
-        move_rows(&strip, step);
-        move_rows(&other, step);
-    }
+            end_sums(rows, vectors, last, c + rows * ldc, ldc, more);
+        c += taken * rows * ldc;
+        a += taken * next;
+        count -= taken;
+    } while (count >= taken);
     fetch->now = region;
-    end_sums(rows, vectors, d, i0, j0, last, sums);
-    if (twos)
-        end_sums(rows, vectors, d, i0 + rows, j0, last, more);
+    run->a = a;
+    run->from = from;
+    run->c = c;
+    run->count = count;
 }
 
-/* One strip, or two of as many rows each; these have one vector of columns. */
-static void dense_small(int64_t rows, int vectors, bool twos, const samba_dense *d, const float *a, int64_t next, int64_t i,
-                        int64_t j, int last, samba_fetch *fetch)
-{
-#define LIE(rows, vectors, lie, twos)                                                                                            \
-    case (((rows)*4 + (vectors)-1) * 3 + (lie)) * 2 + (twos):                                                                    \
-        dense_of(rows, vectors, lie, twos, d, a, next, i, j, last, fetch);                                                       \
-        break;
-#define PART(rows, vectors) LIE(rows, vectors, STRIPS, 0) LIE(rows, vectors, ALONG_K, 0) LIE(rows, vectors, SIDE_BY_SIDE, 0)
-#define TWOS(rows) LIE(rows, 1, STRIPS, 1) LIE(rows, 1, ALONG_K, 1) LIE(rows, 1, SIDE_BY_SIDE, 1)
+/* One function for each shape, so that the compiler gives each all registers. */
+typedef void run_fn(const samba_dense *d, strip_run *run, samba_fetch *fetch);
+#define LIES(rows, vectors, twos)                                                                                                \
+    ONE(rows, vectors, STRIPS, twos) ONE(rows, vectors, ALONG_K, twos) ONE(rows, vectors, SIDE_BY_SIDE, twos)
 #if VECTORS == 4
-#define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4) TWOS(rows)
+#define WIDTHS(rows) LIES(rows, 1, 0) LIES(rows, 1, 1) LIES(rows, 2, 0) LIES(rows, 3, 0) LIES(rows, 4, 0)
 #else
-#define CASE(rows) PART(rows, 1) PART(rows, 2) TWOS(rows)
+#define WIDTHS(rows) LIES(rows, 1, 0) LIES(rows, 1, 1) LIES(rows, 2, 0)
 #endif
-    rows_lie lie = d->strips ? STRIPS : d->ska == 1 ? ALONG_K : SIDE_BY_SIDE;
-    switch (((rows * 4 + vectors - 1) * 3 + (int)lie) * 2 + twos) {
-        CASE(1)
-        CASE(2)
-        CASE(3)
-        CASE(4)
-        CASE(5)
 #if ROWS == 6
-        CASE(6)
+#define SHAPES WIDTHS(1) WIDTHS(2) WIDTHS(3) WIDTHS(4) WIDTHS(5) WIDTHS(6)
+#else
+#define SHAPES WIDTHS(1) WIDTHS(2) WIDTHS(3) WIDTHS(4) WIDTHS(5)
 #endif
+
+#define ONE(rows, vectors, lie, twos)                                                                                            \
+    static void run_##rows##_##vectors##_##lie##_##twos(const samba_dense *d, strip_run *run, samba_fetch *fetch)                \
+    {                                                                                                                            \
+        run_of(rows, vectors, lie, twos, d, run, fetch);                                                                         \
     }
-#undef CASE
-#undef TWOS
-#undef PART
-#undef LIE
+SHAPES
+#undef ONE
+#define ONE(rows, vectors, lie, twos) [rows - 1][vectors - 1][lie][twos] = run_##rows##_##vectors##_##lie##_##twos,
+static run_fn *const runs[ROWS][VECTORS][3][2] = {SHAPES};
+#undef ONE
+
+INLINE void run_all(const samba_dense *d, int64_t rows, int vectors, rows_lie lie, strip_run *run, samba_fetch *fetch)
+{
+    if (vectors == 1 && run->count > 1)
+        runs[rows - 1][0][lie][1](d, run, fetch);
+    if (run->count > 0)
+        runs[rows - 1][vectors - 1][lie][0](d, run, fetch);
+}
+
+/* The last vector has lanes to spare, and there are no masks: the sums take a way through scratch. b can be read that far. */
+static void run_part(const samba_dense *d, int64_t rows, int64_t cols, rows_lie lie, const strip_run *run, samba_fetch *fetch)
+{
+    float near[2 * ROWS * COLS];
+    int64_t total = run->count * rows, most = 2 * rows;
+    samba_dense block = *d;
+    block.from_ld = block.ldc = COLS;
+    for (int64_t i = 0; i < total; i += most) {
+        int64_t some = total - i < most ? total - i : most;
+        strip_run part = *run;
+        part.a += i / rows * run->next;
+        part.count = some / rows;
+        part.c = near;
+        part.from = run->from ? near : NULL;
+        memset(near, 0, sizeof near);
+        for (int64_t r = 0; run->from && r < some; r++)
+            memcpy(near + r * COLS, run->from + (i + r) * d->from_ld, (size_t)cols * sizeof *near);
+        run_all(&block, rows, (int)((cols + LANES - 1) / LANES), lie, &part, fetch);
+        for (int64_t r = 0; r < some; r++)
+            memcpy(run->c + (i + r) * d->ldc, near + r * COLS, (size_t)cols * sizeof *near);
+    }
 }
 
 #if defined(SAMBA_DENSE_PAIRS)
@@ -266,18 +322,28 @@ static void dense_small(int64_t rows, int vectors, bool twos, const samba_dense 
 void BLOCK(const samba_dense *block, samba_fetch *fetch)
 {
     int64_t strips = samba_dense_strips(block->rows, ROWS);
+    rows_lie lie = block->strips ? STRIPS : block->ska == 1 ? ALONG_K : SIDE_BY_SIDE;
     for (int64_t j = 0, width; j < block->cols; j += width) {
-        int64_t left = block->cols - j;
+        int64_t left = block->cols - j, s = 0, i = 0;
         width = left < COLS ? left : COLS;
         int vectors = (int)((width + LANES - 1) / LANES), last = (int)(width - (vectors - 1) * LANES);
-        for (int64_t s = 0, taken; s < strips; s += taken) {
-            int64_t i = samba_dense_strip_row(block->rows, strips, s),
-                    rows = samba_dense_strip_row(block->rows, strips, s + 1) - i;
-            bool twos = vectors == 1 && s + 1 < strips && samba_dense_strip_row(block->rows, strips, s + 2) - i == 2 * rows;
-            const float *a = block->a + (block->strips ? s : i) * block->lda;
-            taken = twos ? 2 : 1;
-            samba_fetch_advance(fetch);
-            dense_small(rows, vectors, twos, block, a, (block->strips ? 1 : rows) * block->lda, i, j, last, fetch);
+        while (s < strips) {
+            int64_t rows = samba_dense_strip_row(block->rows, strips, s + 1) - i, count = 1;
+            while (s + count < strips && samba_dense_strip_row(block->rows, strips, s + count + 1) - i == (count + 1) * rows)
+                count++;
+            strip_run run = {.a = block->a + (block->strips ? s : i) * block->lda,
+                             .b = block->b + j,
+                             .next = (block->strips ? 1 : rows) * block->lda,
+                             .from = block->from ? block->from + i * block->from_ld + j : NULL,
+                             .c = block->c + i * block->ldc + j,
+                             .count = count,
+                             .last = last};
+            if (VECTOR_MASKED || last == LANES)
+                run_all(block, rows, vectors, lie, &run, fetch);
+            else
+                run_part(block, rows, width, lie, &run, fetch);
+            s += count;
+            i += count * rows;
         }
     }
 }
