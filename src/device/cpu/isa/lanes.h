@@ -39,7 +39,12 @@
 #define VECTOR_MASKED 0
 #endif
 
+/* Loops over registers. Clang unrolls by a count only after it has given arrays their memory: sums would lie there. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 32")
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
