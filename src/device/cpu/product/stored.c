@@ -7,8 +7,8 @@
  * (k, n) that is a part of k, and what the parts give is added up in a second phase. There are as many with any number of
  * threads, and of rows of x, so that sums are the same. More rows: a unit is so many columns of y as a block of registers takes;
  * of these it widens W, some k at a time, into scratch that stays in the nearest caches, for all rows of x. These are packed
- * before, by all threads. Sums so far lie together in scratch, and go to y, whose rows are far apart, once; what of W comes next
- * is asked for while products compute. */
+ * before, by all threads. Threads take units as they come free: a core that is slower holds nobody up. Sums so far lie together
+ * in scratch, and go to y, whose rows are far apart, once; what of W comes next is asked for while products compute. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
@@ -17,8 +17,9 @@
 #include <string.h>
 
 enum {
-    APART = 16, /* floats more between widened rows, so that they share no sets of the nearest cache */
-    BEYOND = 16 /* floats that packing strips may write behind them */
+    COUNTER_BYTES = 64, /* of the units of many rows, which threads take as they come free: a cache line of its own */
+    APART = 16,         /* floats more between widened rows, so that they share no sets of the nearest cache */
+    BEYOND = 16         /* floats that packing strips may write behind them */
 };
 
 typedef struct linear_state {
@@ -151,11 +152,20 @@ static void pack_columns(const linear_state *s, int64_t column, int64_t columns,
 {
     const samba_stored *stored = s->kernels->stored;
     const samba_linear_stage *l = &s->l;
+    const float *w = (const float *)(const void *)s->weights;
+    if (l->form == SAMBA_LINEAR_FLOAT32 && l->transposed) {
+        s->kernels->blocks->pack_panels(w + first * l->n + column, l->n, depth, columns, panel);
+        return;
+    }
     if (columns < s->width)
         memset(panel, 0, (size_t)(depth * s->width) * sizeof(float));
     if (l->transposed) {
         for (int64_t i = 0; i < depth; i++)
             stored->widen[l->form](s->weights + (first + i) * row_bytes(s), NULL, column, columns, panel + i * s->width);
+        return;
+    }
+    if (l->form == SAMBA_LINEAR_FLOAT32) { /* as wide as it is */
+        s->kernels->transpose4(panel, s->width, w + column * l->k + first, l->k, columns, depth);
         return;
     }
     for (int64_t j = 0; j < columns; j++)
@@ -164,13 +174,14 @@ static void pack_columns(const linear_state *s, int64_t column, int64_t columns,
     s->kernels->transpose4(panel, s->width, rows, pitch_of(s), columns, depth);
 }
 
-/* The part of W that is packed behind this one: of the next step, or of the next unit's first. */
-static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, int64_t first, int64_t end)
+/* The part of W that is packed behind this one: of the next step, or of the first one of the unit that the thread takes next if
+ * all are as fast as each other. */
+static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, int64_t first, int threads)
 {
     const samba_linear_stage *l = &s->l;
-    const int64_t bytes = row_bytes(s), next = first + s->depth < l->k ? first + s->depth : 0, to = next ? unit : unit + 1;
+    const int64_t bytes = row_bytes(s), next = first + s->depth < l->k ? first + s->depth : 0, to = next ? unit : unit + threads;
     const int64_t column = to * s->width, columns = at_most(s->width, l->n - column), depth = at_most(s->depth, l->k - next);
-    if (to >= end)
+    if (to >= lines_of(s))
         return;
     if (l->transposed)
         samba_fetch_rows(fetch, s->weights + next * bytes + column * bytes / l->n, columns * bytes / l->n, depth, bytes);
@@ -178,8 +189,7 @@ static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, 
         samba_fetch_rows(fetch, s->weights + column * bytes + next * bytes / l->k, depth * bytes / l->k, columns, bytes);
 }
 
-/* One unit, of which the thread has those up to `end`. */
-static void run_many(const linear_state *s, const float *x, char *own, int64_t unit, int64_t end)
+static void run_many(const linear_state *s, const float *x, char *own, int64_t unit, int threads)
 {
     const samba_linear_stage *l = &s->l;
     float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at),
@@ -190,7 +200,7 @@ static void run_many(const linear_state *s, const float *x, char *own, int64_t u
         const bool last = first + depth == l->k;
         samba_fetch fetch = {0};
         pack_columns(s, column, columns, first, depth, rows, panel);
-        fetch_next(s, &fetch, unit, first, end);
+        fetch_next(s, &fetch, unit, first, threads);
         const samba_dense block = {.rows = l->m,
                                    .cols = columns,
                                    .k = depth,
@@ -219,15 +229,18 @@ static int64_t units_of(const linear_state *s, int phase)
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const linear_state *s = state;
-    const int64_t shared = s->many ? s->x_at : 0;
+    const int64_t shared = s->many ? COUNTER_BYTES + s->x_at : 0;
     const int64_t from = share(units_of(s, phase), thread, threads), end = share(units_of(s, phase), thread + 1, threads);
     char *own = scratch + shared + thread * s->own;
-    float *all = (float *)(void *)scratch;
-    if (s->many && phase == 0)
+    float *all = (float *)(void *)(scratch + (s->many ? COUNTER_BYTES : 0));
+    int64_t *next = (int64_t *)(void *)scratch;
+    if (s->many && phase == 0) {
+        if (thread == 0)
+            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
         pack_x(s, all, from, end);
-    else if (s->many)
-        for (int64_t unit = from; unit < end; unit++)
-            run_many(s, all, own, unit, end);
+    } else if (s->many)
+        for (int64_t unit; (unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < lines_of(s);)
+            run_many(s, all, own, unit, threads);
     else if (phase == 1)
         add_parts(s, all, from * s->line, at_most(end * s->line, s->l.n));
     else if (s->l.transposed)
@@ -238,9 +251,9 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 static int64_t linear_units(const void *state, int phase, int threads, bool *free)
 {
-    *free = false;
-    (void)threads;
-    return units_of(state, phase);
+    const linear_state *s = state;
+    *free = s->many && phase == 1 && threads > 1;
+    return units_of(s, phase);
 }
 
 static double linear_work(const void *state, int phase, int threads, int64_t unit)
@@ -292,7 +305,7 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
         s->together = steps_of(s) > 1 && l->m * s->width * 4 <= prepare->machine->stored.sums;
         s->own = s->sum_at + (s->together ? round_up(l->m * s->width * 4, 64) : 0);
         prepared->phases = 2;
-        prepared->shared_scratch = s->x_at;
+        prepared->shared_scratch = COUNTER_BYTES + s->x_at;
         prepared->thread_scratch = s->own;
         return SAMBA_OK;
     }
