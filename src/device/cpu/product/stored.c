@@ -301,7 +301,8 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
         s->strips = samba_dense_strips(l->m, kernels->blocks->dense_rows);
         s->x_at = round_up(step_at(s, steps_of(s)) * 4, 64);
         s->row_at = round_up(s->width * at_most(s->depth, l->k) * 4, 64);
-        s->sum_at = s->row_at + round_up(s->width * pitch_of(s) * 4, 64);
+        const bool turns = !l->transposed && l->form != SAMBA_LINEAR_FLOAT32; /* rows that are widened before they are turned */
+        s->sum_at = s->row_at + (turns ? round_up(s->width * pitch_of(s) * 4, 64) : 0);
         s->together = steps_of(s) > 1 && l->m * s->width * 4 <= prepare->machine->stored.sums;
         s->own = s->sum_at + (s->together ? round_up(l->m * s->width * 4, 64) : 0);
         prepared->phases = 2;
