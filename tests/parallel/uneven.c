@@ -70,9 +70,9 @@ static void train(const char *name, const samba_session_options *options, const 
 
 static void remove_pef(const char *name)
 {
-    static const char *const patterns[] = {"%s/%s/%s.pef", "%s/%s"};
+    static const char *const patterns[] = {"%s/%s/%s.pef", "%s/%s/%s.pef.log", "%s/%s"};
     char path[256];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, patterns[i], folder, name, name);
         remove(path);
     }
