@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct parse {
     samba_prepare_options o;
@@ -105,22 +106,29 @@ typedef struct showing {
     FILE *file;
     samba_progress bar;
     char stage[32];
+    double megabytes, first; /* of the input; the share that an earlier call had done of this stage */
 } showing;
 
 static void show(void *user, const char *stage, double share)
 {
     showing *s = user;
+    char rate[32] = "";
     if (strcmp(s->stage, stage) != 0) {
         if (s->stage[0])
             samba_progress_end(&s->bar);
         snprintf(s->stage, sizeof s->stage, "%s", stage);
         samba_progress_begin(&s->bar, s->file, s->stage, 100, 1);
+        s->bar.lines = true;
+        s->first = share;
         if (!s->bar.bar) {
             fprintf(s->file, "%s ...\n", s->stage);
             fflush(s->file);
         }
     }
-    samba_progress_share(&s->bar, share, "");
+    const double spent = samba_seconds() - s->bar.start;
+    if (spent > 0 && s->megabytes > 0)
+        snprintf(rate, sizeof rate, "%.1f MB/s of the input", (share - s->first) * s->megabytes / spent);
+    samba_progress_share(&s->bar, share, rate);
 }
 
 /* ---- results ---- */
@@ -169,7 +177,10 @@ static samba_status report(samba_context *context, const parse *p, const samba_p
 static samba_status work(samba_context *context, parse *p)
 {
     samba_prepare_result result;
+    struct stat input;
     showing s = {.file = p->json ? stderr : stdout};
+    if (stat(p->input, &input) == 0 && S_ISREG(input.st_mode))
+        s.megabytes = (double)input.st_size / 1e6;
     p->o.packing = (samba_packing)p->packing;
     p->o.packing_boundary = (samba_boundary)p->packing_boundary;
     p->o.attention_boundary = (samba_boundary)p->attention_boundary;

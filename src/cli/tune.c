@@ -62,7 +62,7 @@ samba_status samba_cli_stop_learning(samba_session *session)
     return SAMBA_OK;
 }
 
-/* A bar on a terminal, elsewhere a line a phase. */
+/* A bar on a terminal, elsewhere a line a phase and more seldom ones between. */
 static void tell(void *to, samba_tune_phase phase, double share, int64_t ways, int64_t stages)
 {
     static const char *const names[SAMBA_TUNE_PHASES] = {"trying", "confirming", "comparing whole steps"};
@@ -87,6 +87,7 @@ static samba_status search(tuner *t)
     SAMBA_TRY(samba_cli_stop_learning(t->session));
     const samba_tune_options how = {t->arguments->seconds, t->run_count, t->runs, tell, t};
     samba_progress_begin(&t->progress, stderr, "tune", 1, 1);
+    t->progress.lines = true;
     samba_status status = samba_tune_search(t->session, &how, &t->arena, &t->result);
     samba_progress_end(&t->progress);
     return status;

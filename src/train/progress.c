@@ -34,13 +34,20 @@ static double fill_bar(char bar[WIDTH + 1], double share, double spent)
     return spent * (1 - share) / share;
 }
 
+static bool line_is_due(samba_progress *progress, double spent)
+{
+    if (spent < progress->next_line)
+        return false;
+    while (progress->next_line <= spent)
+        progress->next_line *= 2;
+    return true;
+}
+
 static void print_line(samba_progress *progress, int64_t done, double loss)
 {
     const double spent = samba_seconds() - progress->start, share = (double)done / (double)progress->total;
-    if (spent < progress->next_line || done == 0)
+    if (done == 0 || !line_is_due(progress, spent))
         return;
-    while (progress->next_line <= spent)
-        progress->next_line *= 2;
     fprintf(progress->file, "%s  step %lld", progress->label, (long long)done);
     if (progress->total > 0)
         fprintf(progress->file, "/%lld  %d:%02d left", (long long)progress->total, (int)(spent * (1 - share) / share) / 60,
@@ -80,7 +87,17 @@ void samba_progress_share(samba_progress *progress, double share, const char *wo
     if (!progress || !progress->file)
         return;
     double now = samba_seconds(), spent = now - progress->start;
-    if (!progress->bar || now - progress->drawn < 0.1 || share <= 0)
+    if (share <= 0)
+        return;
+    if (!progress->bar) {
+        if (progress->lines && line_is_due(progress, spent)) {
+            const int left = (int)(spent * (1 - share) / share);
+            fprintf(progress->file, "%s  %.0f %%  %d:%02d left  %s\n", progress->label, 100 * share, left / 60, left % 60, words);
+            fflush(progress->file);
+        }
+        return;
+    }
+    if (now - progress->drawn < 0.1)
         return;
     progress->drawn = now;
     char bar[WIDTH + 1];

@@ -51,6 +51,7 @@ static void render(samba_context *context, const char *source, const char *messa
         stop("a conversation is refused without a word");
     if (status == SAMBA_ERROR_INTERNAL || status == SAMBA_ERROR_MEMORY)
         stop(samba_error_message(context));
+    samba_fuzz_accepted += status == SAMBA_OK;
     if (text.text && strlen(text.text) > text.length)
         stop("a text has no end");
     samba_chat_text_free(context, &text);
