@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Python's a[i, :, j]: indices for several dims at once, which are one index of these dims made one. A single index, or several
- * of neighbouring dims, need no copy of a; others have their dims moved to the front first.
+ * of neighbouring dims, need no copy of a. Where dims without one lie before or between, these get 0, 1, ... as theirs, unless
+ * that names more elements than a has: then the indexed dims of a are moved to the front.
  *
  * Of several indices each is checked for itself, since one too large could name an element of the next row: what is out of range
  * becomes an index that no element has. */
@@ -9,6 +10,8 @@
 
 #include <sambaflow/index.h>
 #include <sambaflow/shape.h>
+
+#include <string.h>
 
 typedef struct joint {
     samba_graph *graph;
@@ -19,6 +22,7 @@ typedef struct joint {
     bool negative; /* the line may count from the end */
     int rank;
     bool moved;                    /* the order is another than a's */
+    bool counted[SAMBA_MAX_RANK];  /* the index of a dim is 0, 1, ... of its size */
     int64_t order[SAMBA_MAX_RANK]; /* a's dims, the indexed ones side by side */
     int64_t shape[SAMBA_MAX_RANK]; /* of a in that order */
     int index_rank;
@@ -72,7 +76,7 @@ static samba_ref join(joint *j, const samba_node *a, int count, const samba_valu
         if (!indices[i].graph)
             continue;
         samba_ref one = samba_emit_cast(j->graph, indices[i].index, SAMBA_INT64);
-        one = wrapped(j, one, a->shape[i], &good);
+        one = j->counted[i] ? one : wrapped(j, one, a->shape[i], &good);
         if (line != SAMBA_NONE)
             one = samba_emit2(j->graph, SAMBA_OP_add, samba_emit2(j->graph, SAMBA_OP_mul, line, number(j, (double)a->shape[i])),
                               one);
@@ -117,9 +121,44 @@ static void arrange(joint *j, const samba_node *x, int count, const samba_value 
     }
 }
 
+/* Indices for all dims up to the last indexed one: those that have none get 0, 1, ... behind the others' shape, as the result has
+ * them. False where there would be too many dims, or more elements than a's. */
+static bool count_between(joint *j, const samba_node *x, int last, const samba_value *indices, samba_value *all)
+{
+    int between = 0;
+    int64_t shape[SAMBA_MAX_RANK], named = 1, whole = 1;
+    for (int d = 0; d <= last; d++) {
+        whole *= x->shape[d];
+        named *= indices[d].graph ? 1 : x->shape[d];
+        between += indices[d].graph ? 0 : 1;
+    }
+    for (int i = 0; i < j->index_rank; i++)
+        named *= j->index_shape[i];
+    if (j->index_rank + between > SAMBA_MAX_RANK || named > whole)
+        return false;
+    const int rank = j->index_rank + between;
+    for (int d = 0, at = j->index_rank; d <= last; d++) {
+        for (int i = 0; i < rank; i++)
+            shape[i] = 1;
+        samba_ref one;
+        if (indices[d].graph) {
+            const samba_node *index = samba_node_at(j->graph, indices[d].index);
+            memcpy(shape + (j->index_rank - index->rank), index->shape, (size_t)index->rank * sizeof *shape);
+            one = samba_emit_reshape(j->graph, indices[d].index, rank, shape);
+        } else {
+            shape[at] = j->index_shape[at] = x->shape[d];
+            one = samba_emit_iota(j->graph, rank, shape, at++);
+            j->counted[d] = true;
+        }
+        all[d] = samba_trace_value(j->graph, one);
+    }
+    j->index_rank = rank;
+    return true;
+}
+
 static bool enter(joint *j, const char *what, samba_value a, int count, const samba_value *indices, const samba_value *values)
 {
-    samba_value given[SAMBA_MAX_RANK + 2];
+    samba_value given[SAMBA_MAX_RANK + 2], all_indices[SAMBA_MAX_RANK];
     int used = 0, indexed = 0, first = -1, last = -1;
     *j = (joint){.what = what};
     given[used++] = a;
@@ -146,6 +185,12 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
     if (!broadcast(j, count, indices))
         return false;
     j->moved = last - first + 1 != indexed;
+    if (j->moved && count_between(j, &x, last, indices, all_indices)) {
+        j->moved = false;
+        indices = all_indices;
+        count = indexed = last + 1;
+        first = 0;
+    }
     int64_t merged[SAMBA_MAX_RANK], numel = 1;
     arrange(j, &x, count, indices, first, indexed, merged);
     for (int d = 0; d < j->index_rank; d++)

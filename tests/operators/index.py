@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements by their index."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from table import ALL, FLOATS, NUMBERS, Operator, Sample, shapes
@@ -152,6 +154,29 @@ def _plain(words):
     return tuple(word.mask if isinstance(word, _Known) else word for word in words)
 
 
+def _drawn_words(make, sizes):
+    """Words for some of the dims, drawn: slices with steps, numbers, index tensors of up to two dims, one at least. No place is
+    named twice, so that it does not matter who writes last."""
+
+    def below(count):
+        return int(make.index(count, 1))
+
+    def numbers(size):
+        shape = [(), (3,), (2, 1), (1, 3)][below(4)]
+        return (torch.randperm(size, generator=make.generator)[: math.prod(shape)] - below(2) * size).reshape(shape)
+
+    def word(size):
+        begin, end, step = below(size), below(size + 1), 1 + below(3)
+        kinds = [slice(None), slice(begin, None, step), slice(None, end, step), slice(-size + begin, end), below(size), -1 - begin]
+        return kinds[below(len(kinds))] if below(5) < 3 else numbers(size)
+
+    words = [word(size) for size in sizes[: 1 + below(len(sizes))]]
+    if not any(isinstance(word, torch.Tensor) for word in words):
+        at = below(len(words))
+        words[at] = numbers(sizes[at])
+    return tuple(words)
+
+
 def _words(make):
     """a[...] with index tensors, slices, None, masks whose values are known."""
     a, b, c = sizes = make.sized((4, 5, 6))
@@ -180,6 +205,9 @@ def _words(make):
             (1, slice(None), make.index(c, n, negative=True)),
         ]:
             yield Sample((y, words), terms=12)
+    for sizes in (make.sized((4, 5, 6)), make.sized((3, 4, 3, 5))):
+        for layout in 4 * ("contiguous", "transposed", "strided"):
+            yield Sample((make.tensor(*sizes, layout=layout), _drawn_words(make, sizes)), terms=12)
     yield Sample((make.tensor(0, 3), (slice(None), make.index(3, 2))))
     yield Sample((make.tensor(2, 3, 2, 3, 2), (slice(None), make.index(3, 4), slice(None), make.index(3, 4))))
 
@@ -210,6 +238,10 @@ def _writes(make):
         ]:
             yield Sample((y, words, make.tensor(*y[_plain(words)].shape)))
             yield Sample((y, words, make.tensor()), terms=120)
+    for sizes in (make.sized((4, 5, 6)), make.sized((3, 4, 3, 5))):
+        for layout in 6 * ("contiguous", "transposed"):
+            y, words = make.tensor(*sizes, layout=layout), _drawn_words(make, sizes)
+            yield Sample((y, words, make.tensor(*y[words].shape)), terms=12)
 
 
 def _put_added(x, indices, values):

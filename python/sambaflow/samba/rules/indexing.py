@@ -5,6 +5,7 @@ The C library knows what indices mean. What is Python's own: which words of a[i,
 masks whose values are known, and writing, which is a view that becomes another value."""
 
 import collections.abc
+import math
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from sambaflow.samba.rules.shape import expand, reshape, select, slice_, unsquee
 from sambaflow.samba.rules.values import as_mask, known_masks
 from sambaflow.samba.sambatensor import values_of
 from sambaflow.samba.trace import rule
+from sambaflow.samba.views import view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -60,12 +62,29 @@ def _words(t, input, index):
     return words + [slice(None)] * (rank(input) - sum(1 for word in words if word is not None and not isinstance(word, bool)))
 
 
+def _is_number(word):
+    """Whether it is a tensor that selects, as a number does."""
+    return isinstance(word, torch.Tensor) and word.dim() == 0
+
+
+def _selected(t, input, dim, index):
+    """input.select(dim, index), where index is a tensor of no dims."""
+    indices = _values(t, [None] * dim + [index])
+
+    def put(base, value):
+        return lib.samba_index_put(base, dim + 1, indices, value, False)
+
+    return view(t, input, lambda value: lib.samba_index(value, dim + 1, indices), put, lambda whole: whole.select(dim, 0))
+
+
 def _view(t, input, words):
     """The view that all but index tensors give, and an index for each of its dims: None where there is none."""
     result, indices = input, []
     for word in words:
         dim = len(indices)
-        if isinstance(word, torch.Tensor):
+        if _is_number(word):
+            result = _selected(t, result, dim, word)
+        elif isinstance(word, torch.Tensor):
             indices.append(word)
         elif word is None:
             result = unsqueeze(t, result, dim)
@@ -91,11 +110,6 @@ def _values(t, indices):
 
 
 def _taken(t, input, indices):
-    for dim in reversed(
-        [d for d, x in enumerate(indices) if x is not None and x.dim() == 0]
-    ):  # as torch: numbers first, each for itself
-        input = t.wrap(lib.samba_index(t.value(input), dim + 1, _values(t, [None] * dim + [indices[dim]])))
-        indices = indices[:dim] + indices[dim + 1 :]
     if all(x is None for x in indices):
         return input
     return t.wrap(lib.samba_index(t.value(input), len(indices), _values(t, indices)))
@@ -123,6 +137,56 @@ def getitem(t, input, index):
     return _taken(t, *_view(t, input, _words(t, input, index)))
 
 
+def _counts(word, size):
+    """The indices that a slice or a number stands for; None where only a run knows, or where `slice_` or `select` refuses it."""
+    if isinstance(word, int):
+        return range(word, word + 1) if -size <= word < size else None
+    if any(x is not None and type(x) is not int for x in (word.start, word.stop, word.step)) or (word.step or 1) < 1:
+        return None
+    return range(*word.indices(size))
+
+
+def _places(t, input, words):
+    """Slices beside index tensors as indices too: else what a slice names would be read, written to and put back. Gives an index
+    or None for each dim up to the last that has one; None in all where that does not pay."""
+    tensors = [dim for dim, word in enumerate(words) if isinstance(word, torch.Tensor)]
+    if not tensors or any(not isinstance(word, (torch.Tensor, slice, int)) or isinstance(word, bool) for word in words):
+        return None
+    counts = {dim: _counts(word, input.shape[dim]) for dim, word in enumerate(words) if dim not in tensors}
+    if None in counts.values():
+        return None
+    named = [dim for dim, word in enumerate(words) if dim in tensors or len(counts[dim]) < input.shape[dim]]
+    sliced = [dim for dim in counts if isinstance(words[dim], slice)]
+    if not set(named) & set(sliced) and not any(_is_number(words[dim]) for dim in tensors):
+        return None
+    lines = [dim for dim in tensors if not _is_number(words[dim])] or [len(words)]
+    apart = any(lines[0] < dim < lines[-1] for dim in sliced)  # then torch puts the index tensors' dims first
+    first, last = 0 if apart else named[0], named[-1]
+    before = [] if apart else [dim for dim in sliced if first <= dim <= min(last, lines[0])]
+    after = [dim for dim in sliced if first <= dim <= last and dim not in before]
+    try:
+        joint = list(torch.broadcast_shapes(*[words[dim].shape for dim in tensors]))
+    except RuntimeError:
+        return None  # index_put says so
+    shape = [len(counts[dim]) for dim in before] + joint + [len(counts[dim]) for dim in after]
+    if 0 in shape or 2 * math.prod(shape) > math.prod(input.shape[first : last + 1]):
+        return None
+    places, end = [None] * first, len(before) + len(joint)
+    for dim in range(first, last + 1):
+        sizes = [1] * len(shape)
+        if dim in tensors:
+            sizes[end - words[dim].dim() : end] = words[dim].shape
+            places.append(reshape(t, words[dim], *sizes))
+            continue
+        if dim in sliced:
+            sizes[before.index(dim) if dim in before else end + after.index(dim)] = len(counts[dim])
+        line = lib.samba_arange(t.graph, len(counts[dim]), lib.SAMBA_INT64)
+        line = lib.samba_mul(line, t.number(counts[dim].step))
+        line = lib.samba_add(line, t.number(counts[dim].start))
+        places.append(reshape(t, t.wrap(line), *sizes))
+    return places
+
+
 @rule(T.__setitem__)
 def setitem(t, input, index, update):
     words = [_word(t, word) for word in _listed(index)]
@@ -139,7 +203,10 @@ def setitem(t, input, index, update):
         mask = reshape(t, words[0], *words[0].shape, *[1] * (rank(input) - rank(words[0])))
         in_place(t, input, where(t, mask, _update(t, update, input), input), True)
         return
-    target, indices = _view(t, input, _words(t, input, tuple(words)))
+    words = _words(t, input, tuple(words))
+    target, indices = input, _places(t, input, words)
+    if indices is None:
+        target, indices = _view(t, input, words)
     update = _update(t, update, input)
     if all(x is None for x in indices):
         in_place(t, target, t.wrap(lib.samba_copy_into(t.value(target), t.value(_narrowed(t, update, target.shape)))), True)
