@@ -167,7 +167,8 @@ def _drawn_words(make, sizes):
 
     def word(size):
         begin, end, step = below(size), below(size + 1), 1 + below(3)
-        kinds = [slice(None), slice(begin, None, step), slice(None, end, step), slice(-size + begin, end), below(size), -1 - begin]
+        slices = [slice(None), slice(begin, None, step), slice(None, end, step), slice(begin - size, end)]
+        kinds = [*slices, begin, -1 - begin]
         return kinds[below(len(kinds))] if below(5) < 3 else numbers(size)
 
     words = [word(size) for size in sizes[: 1 + below(len(sizes))]]
