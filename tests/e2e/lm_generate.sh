@@ -105,6 +105,13 @@ sed -i 's/, "i": 10//' small/tokenizer.json
 refuses "has 10 tokens and the model's 11: a draft needs the same" --model model --prompt a --draft small
 if "$sambaflow" lm chat --model model --prompt a >out.txt 2>err.txt; then fail "chat takes --prompt"; fi
 grep -qF "prompt" err.txt || fail "$(cat err.txt)"
+if "$sambaflow" lm chat --model model --message a --template tols >out.txt 2>err.txt; then fail "a misspelt template"; fi
+grep -qF "no chat template of the name 'tols'" err.txt || fail "$(cat err.txt)"
+for option in --logits --no-dropout '--lora-rank 2 --lora-dropout 0.5'; do
+    # shellcheck disable=SC2086
+    if "$sambaflow" lm compile --model model --inference $option >out.txt 2>err.txt; then fail "no effect: $option"; fi
+    grep -qF "are training's: leave them or --inference out" err.txt || fail "$(cat err.txt)"
+done
 rm model/chat_template.jinja
 if "$sambaflow" lm chat --model model --message a >out.txt 2>err.txt; then fail "chat without a template"; fi
 grep -qF "template" err.txt || fail "$(cat err.txt)"
