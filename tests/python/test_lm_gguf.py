@@ -425,6 +425,7 @@ def test_refused(tmp_path):
         (transformers.FalconConfig(), {"parallel_attn": False, "multi_query": True}, '"parallel_attn": false'),
         (transformers.Gemma2Config(), {"query_pre_attn_scalar": 4, "final_logit_softcapping": None}, "logits without bounds"),
         (transformers.FalconConfig(), {"alibi": True}, '"alibi": true'),
+        (transformers.GPTNeoXConfig(), {"attention_bias": False}, '"attention_bias": false'),
         (transformers.Gemma2Config(), {"query_pre_attn_scalar": 4, "layer_types": ["full_attention"]}, "layers without a window"),
     ]
     small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
@@ -433,6 +434,9 @@ def test_refused(tmp_path):
         known = {"vocab_size": 9} if config.model_type in ("gpt2", "opt") else small
         if config.model_type == "falcon":
             known = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        if config.model_type == "gpt_neox":
+            known = {key: small[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")}
+            known["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
         config = type(config)(**(known | others))
         folder = tmp_path / str(number)
         make(config, 1).save_pretrained(folder)
