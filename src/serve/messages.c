@@ -11,8 +11,7 @@ static samba_status lack(samba_context *context) { return samba_fail(context, SA
 /* What a part that is a text has beside its type and text is refused by its name. */
 static samba_status check_part(samba_context *context, const json_t *part, const char *place, samba_serve_request *request)
 {
-    for (void *at = json_object_iter((json_t *)(uintptr_t)part); at;
-         at = json_object_iter_next((json_t *)(uintptr_t)part, at)) {
+    for (void *at = json_object_iter((json_t *)(uintptr_t)part); at; at = json_object_iter_next((json_t *)(uintptr_t)part, at)) {
         const char *name = json_object_iter_key(at);
         char param[192], shown[SAMBA_SHOWN];
         if (json_is_null(json_object_iter_value(at)) || strcmp(name, "type") == 0 || strcmp(name, "text") == 0)
