@@ -308,6 +308,41 @@ static samba_status read_weights(const samba_lm_adapter *a, samba_tensor_list *l
     return status;
 }
 
+/* Whether the file has what the config says: modules that are its targets, matrices of its rank, DoRA's magnitudes. */
+static samba_status check_parts(const samba_lm_adapter *a, const samba_tensor_list *parts)
+{
+    const samba_lm_options options = {.struct_size = sizeof options, .lora = &a->lora};
+    char word[64], prefix[sizeof PREFIX + 64];
+    int matrices = 0, magnitudes = 0;
+    samba_graph *graph;
+    snprintf(prefix, sizeof prefix, PREFIX "%s", missing_word(a->lm, word));
+    SAMBA_TRY(samba_lm_token_graph(a->lm, &options, &graph));
+    samba_status status = SAMBA_OK;
+    for (int i = 0; i < parts->count && status == SAMBA_OK; i++) {
+        const samba_tensor *part = parts->tensors[i];
+        const char *name = samba_tensor_name(part);
+        const bool known = strncmp(name, prefix, strlen(prefix)) == 0 && is_adapter(name);
+        const samba_ref leaf = known ? samba_graph_leaf(graph, name + strlen(prefix)) : SAMBA_NONE;
+        const samba_node *node = leaf == SAMBA_NONE ? NULL : samba_node_at(graph, leaf);
+        matrices += samba_ends_with(name, endings[0]);
+        magnitudes += samba_ends_with(name, endings[2]);
+        if (!node)
+            status =
+                samba_fail(a->lm->context, SAMBA_ERROR_NAME,
+                           "\"%.300s\" has \"%.300s\", which is no adapter of the model by adapter_config.json", a->folder, name);
+        else if (!samba_shape_equal(node->rank, node->shape, part->rank, part->shape))
+            status = samba_fail(a->lm->context, SAMBA_ERROR_SHAPE,
+                                "\"%.300s\" has \"%.300s\" of %s, which is %s by adapter_config.json", a->folder, name,
+                                SAMBA_SHAPE(part->rank, part->shape), SAMBA_SHAPE(node->rank, node->shape));
+    }
+    if (status == SAMBA_OK && a->lora.dora && magnitudes != matrices)
+        status = samba_fail(a->lm->context, SAMBA_ERROR_NAME,
+                            "\"%.300s\" has \"use_dora\", and %d magnitudes for %d adapters: one for each is expected", a->folder,
+                            magnitudes, matrices);
+    samba_graph_free(graph);
+    return status;
+}
+
 samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_session *session)
 {
     SAMBA_NEED(NULL, adapter);
@@ -321,7 +356,7 @@ samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_sessio
     options.drop_prefix = prefix;
     options.loaded = &loaded;
     SAMBA_TRY(read_weights(adapter, &list));
-    samba_status status = SAMBA_OK;
+    samba_status status = check_parts(adapter, &list);
     for (int i = 0; i < list.count && status == SAMBA_OK; i++)
         status = samba_lm_own_float32(adapter->lm->context, &list.tensors[i]);
     if (status == SAMBA_OK)
@@ -426,42 +461,6 @@ static samba_status merge_all(merging *m)
     return SAMBA_OK;
 }
 
-/* Whether the file has what the config says: modules that are its targets, matrices of its rank, DoRA's magnitudes. */
-static samba_status check_parts(const merging *m)
-{
-    const samba_lm_adapter *a = m->adapter;
-    const samba_lm_options options = {.struct_size = sizeof options, .lora = &a->lora};
-    char word[64], prefix[sizeof PREFIX + 64];
-    int matrices = 0, magnitudes = 0;
-    samba_graph *graph;
-    snprintf(prefix, sizeof prefix, PREFIX "%s", missing_word(a->lm, word));
-    SAMBA_TRY(samba_lm_token_graph(a->lm, &options, &graph));
-    samba_status status = SAMBA_OK;
-    for (int i = 0; i < m->parts.count && status == SAMBA_OK; i++) {
-        const samba_tensor *part = m->parts.tensors[i];
-        const char *name = samba_tensor_name(part);
-        const bool known = strncmp(name, prefix, strlen(prefix)) == 0 && is_adapter(name);
-        const samba_ref leaf = known ? samba_graph_leaf(graph, name + strlen(prefix)) : SAMBA_NONE;
-        const samba_node *node = leaf == SAMBA_NONE ? NULL : samba_node_at(graph, leaf);
-        matrices += samba_ends_with(name, endings[0]);
-        magnitudes += samba_ends_with(name, endings[2]);
-        if (!node)
-            status =
-                samba_fail(a->lm->context, SAMBA_ERROR_NAME,
-                           "\"%.300s\" has \"%.300s\", which is no adapter of the model by adapter_config.json", a->folder, name);
-        else if (!samba_shape_equal(node->rank, node->shape, part->rank, part->shape))
-            status = samba_fail(a->lm->context, SAMBA_ERROR_SHAPE,
-                                "\"%.300s\" has \"%.300s\" of %s, which is %s by adapter_config.json", a->folder, name,
-                                SAMBA_SHAPE(part->rank, part->shape), SAMBA_SHAPE(node->rank, node->shape));
-    }
-    if (status == SAMBA_OK && a->lora.dora && magnitudes != matrices)
-        status = samba_fail(a->lm->context, SAMBA_ERROR_NAME,
-                            "\"%.300s\" has \"use_dora\", and %d magnitudes for %d adapters: one for each is expected", a->folder,
-                            magnitudes, matrices);
-    samba_graph_free(graph);
-    return status;
-}
-
 samba_status samba_lm_adapter_merge(const samba_lm_adapter *adapter, const char *folder)
 {
     SAMBA_NEED(NULL, adapter);
@@ -470,7 +469,7 @@ samba_status samba_lm_adapter_merge(const samba_lm_adapter *adapter, const char 
     SAMBA_NEED(lm->context, folder);
     merging m = {.adapter = adapter, .factor = o->alpha / (o->rslora ? sqrt((double)o->rank) : (double)o->rank)};
     SAMBA_TRY(read_weights(adapter, &m.parts));
-    samba_status status = check_parts(&m);
+    samba_status status = check_parts(adapter, &m.parts);
     if (status == SAMBA_OK)
         status = samba_lm_weights(lm, &m.weights);
     for (int i = 0; i < m.parts.count && status == SAMBA_OK; i++)

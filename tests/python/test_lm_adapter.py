@@ -234,3 +234,17 @@ def test_start(start, tmp_path):
     merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
     tokens = tokens_of(r, 1, 5, 97)
     near(merged(tokens).logits.detach().numpy(), theirs(tokens).logits.detach().numpy(), "logits of the merged model")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_odd_options(number, tmp_path):
+    """Ranks beyond a layer's size, factors of 0 and below it, some of the modules."""
+    r = random.Random(f"{SEED} odd {number}")
+    options = {"r": r.choice([1, 200]), "lora_alpha": [0, -3, 7, 1][number], "use_rslora": r.random() < 0.5}
+    targets = r.choice([["q_proj"], ["0.mlp.up_proj", "k_proj"], ["model.layers.1.self_attn.o_proj", "down_proj"]])
+    print(f"SAMBAFLOW_SEED={SEED}, {options}, {targets}")
+    model = adapted(even("llama"), 5, tmp_path, target_modules=targets, use_dora=r.random() < 0.5, **options)
+    sambaflow("lm", "merge", "--model", tmp_path / "model", "--adapter", tmp_path / "peft", "--to", tmp_path / "merged")
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    tokens = tokens_of(r, 1, 5, 97)
+    near(merged(tokens).logits.detach().numpy(), model(tokens).logits.detach().numpy(), "logits of the merged model")
