@@ -94,6 +94,11 @@ refuses "more than the capacity of 2 tokens" --model model --prompt 'a b c' --ca
 refuses "vocabulary has 11 tokens" --model model --prompt-ids 11
 refuses "give all prompts as ids, or none" --model model --prompt-ids 1 --prompt a
 refuses "has no effect" --model model --prompt a --top-k 3
+: >model/pytorch_model.bin
+refuses "has weights in \"pytorch_model.bin\", and neither model.safetensors" --model model --prompt a
+mv model/pytorch_model.bin model/model-00001-of-00002.safetensors
+refuses "has weights in \"model-00001-of-00002.safetensors\"" --model model --prompt a
+rm model/model-00001-of-00002.safetensors
 refuses "nowhere/config.json" --model nowhere --prompt a
 refuses "give its folder by --draft" --model model --prompt a --draft-tokens 3
 refuses "give its folder by --draft" --model model --prompt a --draft-base int8
