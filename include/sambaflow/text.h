@@ -124,8 +124,8 @@ typedef struct samba_chat_template samba_chat_template;
  * or a list of named ones, of which "tool_use" is taken for conversations with tools and "default" for others. The folder's
  * special tokens, such as bos_token, are variables of the template. `text`, ended by a NUL, is a template to take in the place
  * of the folder's, or the name of one of several; NULL: the folder's. `folder` may be NULL where `text` is given. Errors: FILE;
- * FORMAT, for damaged files and templates, with the line; UNSUPPORTED names the part of Jinja that is not read; ARGUMENT;
- * MEMORY. In transformers: get_chat_template. */
+ * FORMAT, for damaged files and templates, with the line; UNSUPPORTED names the part of Jinja that is not read; ARGUMENT, also
+ * for a name that the folder does not have; MEMORY. In transformers: get_chat_template. */
 SAMBA_API samba_status samba_chat_template_open(samba_context *context, const char *folder, const char *text,
                                                 samba_chat_template **chat_template);
 SAMBA_API void samba_chat_template_free(samba_chat_template *chat_template); /* NULL is allowed */

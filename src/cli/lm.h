@@ -109,6 +109,7 @@ typedef struct samba_lm_samples {
     int length_count;       /* of sizes, or 1; set with the next before the first batch */
     const int64_t *lengths; /* ascending, the last of all */
     /* found in the data */
+    bool prompts;       /* there is a token of one */
     bool several;       /* some sequence has more than one article */
     bool inner_padding; /* some padding stands before other tokens, so that a mask has to hide it */
     int64_t left_out;   /* sequences without a token to learn */

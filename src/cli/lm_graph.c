@@ -3,6 +3,8 @@
  * The graph that lm compile and lm train make of a folder: which inputs there are, and the model with them. */
 #include "cli/lm.h"
 
+#include <math.h>
+
 const char *samba_cli_lm_check(const void *settings)
 {
     samba_lm_command *j = *(samba_lm_command *const *)settings;
@@ -10,6 +12,8 @@ const char *samba_cli_lm_check(const void *settings)
         return "--length: the model has learned fewer positions";
     if (!j->inference && !j->tuning.rank && !j->tuning.adapter_count && j->tuning.base_count)
         return "--base freezes all weights: give --lora-rank to train adapters, or --inference";
+    if (j->inference && (j->logits || j->no_dropout || !isnan(j->tuning.dropout)))
+        return "--logits, --no-dropout and --lora-dropout are training's: leave them or --inference out";
     return samba_cli_tuning_check(&j->tuning, j->context, j->lm);
 }
 

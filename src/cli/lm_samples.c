@@ -51,6 +51,7 @@ static samba_status look_at(samba_lm_samples *s, int64_t row)
         const bool padding = s->types[i] == SAMBA_LM_PADDING;
         s->several |= ended && !padding;
         s->inner_padding |= padded && !padding;
+        s->prompts |= s->types[i] == SAMBA_LM_PROMPT;
         ended |= s->types[i] == SAMBA_LM_END;
         padded |= padding;
         tokens = padding ? tokens : (int32_t)i + 1;

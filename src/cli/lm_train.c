@@ -129,6 +129,10 @@ static samba_status open_data(trainer *t, const char *data)
                                       isnan(t->eval_fraction) ? -1 : t->eval_fraction, &sequences));
     lm->length = sequences.length;
     SAMBA_TRY(samba_lm_samples_new(lm->context, &sequences, lm->info.vocab_size, t->learn_prompts, &t->samples));
+    if (t->learn_prompts && !t->samples.prompts)
+        return samba_fail(
+            lm->context, SAMBA_ERROR_ARGUMENT,
+            "--learn-prompts: no sequence of the data has a prompt (a token of type 0), all is learned: leave it out");
     SAMBA_TRY(decide_boundary(t));
     t->samples.lengths = lm->lengths;
     t->samples.length_count = lm->length_count;

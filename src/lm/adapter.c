@@ -4,11 +4,13 @@
  * model's modules behind "base_model.model.". They are written from a session, read into one, and merged into the weights. */
 #include "base/null.h"
 #include "data/data.h"
+#include "graph/graph.h"
 #include "lm/lm.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX "base_model.model."
 static const char *const endings[] = {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"};
@@ -159,6 +161,10 @@ static void take_words(samba_lm_adapter *a, samba_lm_config *config, const char 
         samba_lm_wrong(config, key, "a list of names");
         return;
     }
+    if (json_array_size(list) == 0 && strcmp(key, "target_modules") == 0) {
+        samba_lm_wrong(config, key, "a list of one name or more, or all-linear");
+        return;
+    }
     if (SAMBA_ROOM(&a->arena, room, (int64_t)json_array_size(list) + 1) != SAMBA_OK) {
         config->status = SAMBA_ERROR_MEMORY;
         return;
@@ -183,16 +189,26 @@ static void need_empty(samba_lm_config *config, const char *key)
         samba_lm_refuse(config, key, "null, false and what is empty");
 }
 
+/* Of some starts PEFT takes what the adapters begin with out of the model's weights, each time that it opens the folder. */
+static void check_start(samba_lm_config *config)
+{
+    static const char *const kept[] = {"gaussian", "eva", "orthogonal", "mica"};
+    const json_t *start = samba_lm_ask(config, "init_lora_weights");
+    bool fine = !start || json_is_boolean(start);
+    for (int i = 0; i < SAMBA_COUNT(kept) && json_is_string(start); i++)
+        fine = fine || strcasecmp(json_string_value(start), kept[i]) == 0;
+    if (!fine)
+        samba_lm_refuse(config, "init_lora_weights",
+                        "true, false, gaussian, eva, orthogonal, mica, with which the model's weights stay as they are; convert "
+                        "others by save_pretrained(path_initial_model_for_weight_conversion=...)");
+}
+
 static samba_status read_config(samba_lm_adapter *a, samba_lm_config *config)
 {
-    static const char *const nothing[] = {"auto_mapping",      "base_model_name_or_path",
-                                          "inference_mode",    "init_lora_weights",
-                                          "megatron_core",     "peft_version",
-                                          "qalora_group_size", "revision",
-                                          "fan_in_fan_out",    "task_type",
-                                          "eva_config",        "corda_config",
-                                          "loftq_config",      "lora_ga_config",
-                                          "runtime_config",    "ensure_weight_tying"};
+    static const char *const nothing[] = {
+        "auto_mapping",   "base_model_name_or_path", "inference_mode",     "megatron_core", "peft_version", "qalora_group_size",
+        "revision",       "fan_in_fan_out",          "task_type",          "eva_config",    "corda_config", "loftq_config",
+        "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
     static const char *const empty[] = {
         "rank_pattern",      "alpha_pattern",     "modules_to_save",         "layers_to_transform", "layers_pattern",
         "layer_replication", "target_parameters", "trainable_token_indices", "megatron_config",     "lora_bias",
@@ -208,11 +224,14 @@ static samba_status read_config(samba_lm_adapter *a, samba_lm_config *config)
         samba_lm_ask(config, nothing[i]);
     for (int i = 0; i < SAMBA_COUNT(empty); i++)
         need_empty(config, empty[i]);
+    check_start(config);
     o->rank = samba_lm_integer(config, "r", 8, 1, 1 << 20);
     o->alpha = samba_lm_number(config, "lora_alpha", 8, -1e9, 1e9);
     o->dropout = samba_lm_number(config, "lora_dropout", 0, 0, 0.999999);
     o->rslora = samba_lm_flag(config, "use_rslora", false);
     o->dora = samba_lm_flag(config, "use_dora", false);
+    if (!samba_lm_ask(config, "target_modules")) /* PEFT has its own choice for each architecture */
+        samba_lm_wrong(config, "target_modules", "a list of names, or all-linear");
     take_words(a, config, "target_modules", &o->target_count, &o->targets);
     take_words(a, config, "exclude_modules", &o->exclude_count, &o->excludes);
     return samba_lm_config_finish(config);
@@ -289,6 +308,41 @@ static samba_status read_weights(const samba_lm_adapter *a, samba_tensor_list *l
     return status;
 }
 
+/* Whether the file has what the config says: modules that are its targets, matrices of its rank, DoRA's magnitudes. */
+static samba_status check_parts(const samba_lm_adapter *a, const samba_tensor_list *parts)
+{
+    const samba_lm_options options = {.struct_size = sizeof options, .lora = &a->lora};
+    char word[64], prefix[sizeof PREFIX + 64];
+    int matrices = 0, magnitudes = 0;
+    samba_graph *graph;
+    snprintf(prefix, sizeof prefix, PREFIX "%s", missing_word(a->lm, word));
+    SAMBA_TRY(samba_lm_token_graph(a->lm, &options, &graph));
+    samba_status status = SAMBA_OK;
+    for (int i = 0; i < parts->count && status == SAMBA_OK; i++) {
+        const samba_tensor *part = parts->tensors[i];
+        const char *name = samba_tensor_name(part);
+        const bool known = strncmp(name, prefix, strlen(prefix)) == 0 && is_adapter(name);
+        const samba_ref leaf = known ? samba_graph_leaf(graph, name + strlen(prefix)) : SAMBA_NONE;
+        const samba_node *node = leaf == SAMBA_NONE ? NULL : samba_node_at(graph, leaf);
+        matrices += samba_ends_with(name, endings[0]);
+        magnitudes += samba_ends_with(name, endings[2]);
+        if (!node)
+            status =
+                samba_fail(a->lm->context, SAMBA_ERROR_NAME,
+                           "\"%.300s\" has \"%.300s\", which is no adapter of the model by adapter_config.json", a->folder, name);
+        else if (!samba_shape_equal(node->rank, node->shape, part->rank, part->shape))
+            status = samba_fail(a->lm->context, SAMBA_ERROR_SHAPE,
+                                "\"%.300s\" has \"%.300s\" of %s, which is %s by adapter_config.json", a->folder, name,
+                                SAMBA_SHAPE(part->rank, part->shape), SAMBA_SHAPE(node->rank, node->shape));
+    }
+    if (status == SAMBA_OK && a->lora.dora && magnitudes != matrices)
+        status = samba_fail(a->lm->context, SAMBA_ERROR_NAME,
+                            "\"%.300s\" has \"use_dora\", and %d magnitudes for %d adapters: one for each is expected", a->folder,
+                            magnitudes, matrices);
+    samba_graph_free(graph);
+    return status;
+}
+
 samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_session *session)
 {
     SAMBA_NEED(NULL, adapter);
@@ -302,7 +356,7 @@ samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_sessio
     options.drop_prefix = prefix;
     options.loaded = &loaded;
     SAMBA_TRY(read_weights(adapter, &list));
-    samba_status status = SAMBA_OK;
+    samba_status status = check_parts(adapter, &list);
     for (int i = 0; i < list.count && status == SAMBA_OK; i++)
         status = samba_lm_own_float32(adapter->lm->context, &list.tensors[i]);
     if (status == SAMBA_OK)
@@ -415,7 +469,9 @@ samba_status samba_lm_adapter_merge(const samba_lm_adapter *adapter, const char 
     SAMBA_NEED(lm->context, folder);
     merging m = {.adapter = adapter, .factor = o->alpha / (o->rslora ? sqrt((double)o->rank) : (double)o->rank)};
     SAMBA_TRY(read_weights(adapter, &m.parts));
-    samba_status status = samba_lm_weights(lm, &m.weights);
+    samba_status status = check_parts(adapter, &m.parts);
+    if (status == SAMBA_OK)
+        status = samba_lm_weights(lm, &m.weights);
     for (int i = 0; i < m.parts.count && status == SAMBA_OK; i++)
         status = samba_lm_own_float32(lm->context, &m.parts.tensors[i]);
     for (int i = 0; i < m.weights.count && status == SAMBA_OK; i++)

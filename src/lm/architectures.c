@@ -46,6 +46,7 @@ static void check_rest(samba_lm_config *c)
         samba_lm_refuse(c, "pruned_heads", "none");
     samba_lm_only(c, "is_encoder_decoder", false);
     samba_lm_only(c, "add_cross_attention", false);
+    samba_lm_only(c, "is_causal", true); /* false: transformers lets each token see all */
 }
 
 samba_status samba_lm_describe(samba_lm *lm, const char *path)

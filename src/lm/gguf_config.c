@@ -232,15 +232,17 @@ static void read_rope(metadata *m)
         put(m, scaling, "rope_type", json_string("linear"));
         put(m, scaling, "factor", real(scale));
     }
+    if (!json_object_get(scaling, "attention_factor") && number(m, "rope.scaling.attn_factor", 1) != 1)
+        fail(m, SAMBA_ERROR_UNSUPPORTED, "rope.scaling.attn_factor", "supported is 1 without \"yarn\" or factors");
     if (scaling)
         set(m, "rope_scaling", scaling);
 }
 
 /* ---- what is an architecture's own ---- */
 
-static void read_window(metadata *m)
+static void read_window(metadata *m, int64_t otherwise)
 {
-    const int64_t window = integer(m, "attention.sliding_window", 0, 0);
+    const int64_t window = integer(m, "attention.sliding_window", otherwise, 0);
     set(m, "sliding_window", window ? json_integer(window) : json_null());
 }
 
@@ -258,7 +260,7 @@ static void read_scalar(metadata *m, int64_t largest)
 
 static void read_gemma2(metadata *m)
 {
-    read_window(m);
+    read_window(m, 4096); /* which the first files leave to the architecture, as its bounds of logits */
     read_scalar(m, 46);
     read_cap(m, "attn_logit_softcapping", "attn_logit_softcapping", 50);
     read_cap(m, "final_logit_softcapping", "final_logit_softcapping", 30);
@@ -266,7 +268,7 @@ static void read_gemma2(metadata *m)
 
 static void read_gemma3(metadata *m)
 {
-    read_window(m);
+    read_window(m, 0);
     read_scalar(m, 62);
     read_cap(m, "final_logit_softcapping", "final_logit_softcapping", 0);
     set_integer(m, "sliding_window_pattern", integer(m, "attention.sliding_window_pattern", 6, 1));
@@ -308,7 +310,7 @@ static void read_own(metadata *m, int64_t groups)
             fail(m, SAMBA_ERROR_UNSUPPORTED, "tensor_data_layout", "supported is \"Meta AI original pth\"");
     }
     if (strcmp(type, "mistral") == 0 || strcmp(type, "phi3") == 0)
-        read_window(m);
+        read_window(m, 0);
     if (strcmp(type, "gemma2") == 0)
         read_gemma2(m);
     if (strcmp(type, "gemma3_text") == 0)

@@ -64,6 +64,8 @@ static samba_status check_window(const samba_lm_gguf_export *e)
 {
     const samba_lm_shape *m = &e->lm->shape;
     int64_t every, count = count_sliding(m, &every);
+    if (is(e, "gemma2") && count == 0) /* readers take 4096 where the key is not there */
+        return refuse(e, "layers without a window", "\"sliding_window\"");
     if (is(e, "gemma2"))
         return every == 2 || m->layers == 1 ? SAMBA_OK
                                             : refuse(e, "\"layer_types\"", "a window in every other layer, from the first on");
@@ -99,6 +101,8 @@ static samba_status check_shape(const samba_lm_gguf_export *e)
         return refuse(e, "\"alibi\": true", "false");
     if (m->qkv_bias && (gemma || is(e, "qwen3")))
         return refuse(e, "\"attention_bias\": true", "false");
+    if (!m->qkv_bias && is(e, "gpt_neox"))
+        return refuse(e, "\"attention_bias\": false", "true");
     if (is(e, "gemma2") && (m->attention_cap == 0 || m->final_cap == 0)) /* readers take 50 and 30 where the keys are not there */
         return refuse(e, "logits without bounds", "\"attn_logit_softcapping\" and \"final_logit_softcapping\"");
     if (!m->tied && (is(e, "gemma") || is(e, "gemma2")))

@@ -140,10 +140,16 @@ void samba_lm_read_gpt_neox(samba_lm_config *c, samba_arena *arena, samba_lm_sha
     s->tied = samba_lm_flag(c, "tie_word_embeddings", false);
 }
 
+/* Falcon's flags may be null, which is false, whatever one that is not there stands for. */
+static bool falcon_flag(samba_lm_config *c, const char *key, bool otherwise)
+{
+    return samba_lm_flag(c, key, otherwise && !samba_lm_is_null(c, key));
+}
+
 /* Norms of one layer by the number that Falcon says it has, and whether attention and MLP stand beside each other. */
 static void read_falcon_norms(samba_lm_config *c, samba_lm_shape *s, bool newer)
 {
-    bool parallel = samba_lm_flag(c, "parallel_attn", true);
+    bool parallel = falcon_flag(c, "parallel_attn", true);
     int64_t norms = samba_lm_integer(c, "num_ln_in_parallel_attn", newer ? 2 : 1, 1, 2);
     s->order = parallel ? SAMBA_LM_PARALLEL : SAMBA_LM_PRE_NORM;
     s->names.norm_attention = "input_layernorm";
@@ -179,7 +185,7 @@ void samba_lm_read_falcon(samba_lm_config *c, samba_arena *arena, samba_lm_shape
     samba_lm_read_sizes(c, s, 65024, 4544, 0, 32, 71);
     samba_lm_divide_heads(c, s);
     s->intermediate_size = samba_lm_integer(c, "ffn_hidden_size", 4 * s->hidden_size, 1, 4 * SAMBA_LM_MOST_WIDTH);
-    bool newer = samba_lm_flag(c, "new_decoder_architecture", false), one = samba_lm_flag(c, "multi_query", true);
+    bool newer = samba_lm_flag(c, "new_decoder_architecture", false), one = falcon_flag(c, "multi_query", true);
     int64_t groups = samba_lm_integer(c, "num_kv_heads", s->heads, 1, s->heads);
     s->key_value_heads = newer ? groups : one ? 1 : s->heads;
     if (s->heads % s->key_value_heads != 0)

@@ -87,7 +87,7 @@ static void read_scaling(samba_lm_config *c, int64_t most, int64_t original, sam
         r->beta_slow = samba_lm_number(c, "beta_slow", 1, 0, MOST_FACTOR);
         r->beta_fast = r->beta_fast > 0 ? r->beta_fast : 32;
         r->beta_slow = r->beta_slow > 0 ? r->beta_slow : 1;
-        r->truncate = samba_lm_flag(c, "truncate", true);
+        r->truncate = samba_lm_flag(c, "truncate", !samba_lm_is_null(c, "truncate"));
         r->attention_factor = samba_lm_number(c, "attention_factor", yarn_factor(c, r->factor), 0, MOST_FACTOR);
     }
     if (r->kind == SAMBA_LM_LONGROPE) {

@@ -6,6 +6,8 @@
 #include "data/data.h"
 #include "lm/lm.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -63,11 +65,42 @@ static samba_status compare_head(samba_lm *lm)
     return SAMBA_OK;
 }
 
+static bool is_other(const char *name)
+{
+    static const char *const begins[] = {"model", "pytorch_model", "tf_model", "flax_model", "consolidated"};
+    static const char *const ends[] = {".safetensors", ".bin", ".bin.index.json", ".h5", ".msgpack", ".pth"};
+    bool begun = false, ended = false;
+    for (int i = 0; i < SAMBA_COUNT(begins); i++)
+        begun |= strncmp(name, begins[i], strlen(begins[i])) == 0;
+    for (int i = 0; i < SAMBA_COUNT(ends); i++)
+        ended |= samba_ends_with(name, ends[i]);
+    return begun && ended;
+}
+
+/* A folder whose weights are not read, in another format or in parts without their index, is none that starts from random
+ * ones. */
+static samba_status check_none(const samba_lm *lm)
+{
+    char first[NAME_MAX + 1] = "", shown[SAMBA_SHOWN];
+    DIR *folder = opendir(lm->folder);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));)
+        if (is_other(entry->d_name) && (!first[0] || strcmp(entry->d_name, first) < 0))
+            snprintf(first, sizeof first, "%s", entry->d_name);
+    if (folder)
+        closedir(folder);
+    return !first[0] ? SAMBA_OK
+                     : samba_fail(lm->context, SAMBA_ERROR_UNSUPPORTED,
+                                  "the folder \"%.300s\" has weights in \"%.100s\", and neither model.safetensors nor "
+                                  "model.safetensors.index.json, which are read: save them so, in Python by "
+                                  "AutoModelForCausalLM.from_pretrained(...).save_pretrained(...)",
+                                  lm->folder, samba_shown(first, shown));
+}
+
 samba_status samba_lm_look_at_weights(samba_lm *lm)
 {
     samba_tensor_list list;
     if (!samba_weights_exist(lm->folder))
-        return SAMBA_OK;
+        return check_none(lm);
     SAMBA_TRY(samba_weights_names(lm->context, lm->folder, &list));
     samba_status status = look(lm, &list);
     bool has_head = status == SAMBA_OK && find(&list, "", lm->shape.names.head, "weight");

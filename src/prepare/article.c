@@ -10,6 +10,7 @@ typedef struct reading {
     samba_worker *w;
     const samba_line *line;
     samba_article *article;
+    bool rounded; /* its whole numbers are read as real ones, since one does not fit into 64 bits */
 } reading;
 
 static samba_status break_line(const reading *r, const char *words, const char *name)
@@ -199,6 +200,17 @@ static samba_status read_chat(const reading *r, const json_t *object, int32_t ca
     return status;
 }
 
+static bool has_number(const json_t *value)
+{
+    bool has = json_is_number(value);
+    for (size_t i = 0; i < json_array_size(value) && !has; i++)
+        has = has_number(json_array_get(value, i));
+    for (void *at = json_object_iter((json_t *)(uintptr_t)value); at && !has;
+         at = json_object_iter_next((json_t *)(uintptr_t)value, at))
+        has = has_number(json_object_iter_value(at));
+    return has;
+}
+
 static samba_status read_object(const reading *r, const json_t *object)
 {
     const samba_prepare_options *o = &r->p->o;
@@ -209,6 +221,8 @@ static samba_status read_object(const reading *r, const json_t *object)
         return break_line(r, "expected an object, or a list of objects, with the member", completion_name);
     const json_t *prompt = json_object_get(object, prompt_name), *completion = json_object_get(object, completion_name);
     if (!completion && !prompt && json_object_get(object, "messages")) {
+        if (r->rounded && (has_number(json_object_get(object, "messages")) || has_number(json_object_get(object, "tools"))))
+            return break_line(r, "a number of a conversation beside a whole number of more than 64 bits", NULL);
         SAMBA_TRY(find_category(r, object, &category));
         return read_chat(r, object, category);
     }
@@ -227,14 +241,19 @@ static samba_status read_object(const reading *r, const json_t *object)
 static samba_status read_json(const reading *r, const char *text, size_t length)
 {
     json_error_t error;
+    reading own = *r;
     json_t *json = json_loadb(text, length, JSON_ALLOW_NUL, &error);
+    if (!json && json_error_code(&error) == json_error_numeric_overflow) { /* an id of more than 63 bits in some member */
+        json = json_loadb(text, length, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        own.rounded = true;
+    }
     if (!json)
         return break_line(r, error.text, NULL);
     samba_status status = SAMBA_OK;
     if (!json_is_array(json))
-        status = read_object(r, json);
+        status = read_object(&own, json);
     for (size_t i = 0; i < json_array_size(json) && status == SAMBA_OK; i++)
-        status = read_object(r, json_array_get(json, i));
+        status = read_object(&own, json_array_get(json, i));
     json_decref(json);
     return status;
 }
@@ -276,7 +295,7 @@ static samba_status read_text(const reading *r)
 
 samba_status samba_article_read(samba_preparation *p, samba_worker *worker, const samba_line *line, samba_article *article)
 {
-    const reading r = {p, worker, line, article};
+    const reading r = {.p = p, .w = worker, .line = line, .article = article};
     article->there = true;
     article->bad = false;
     article->first_token = worker->tokens;

@@ -8,6 +8,21 @@
 
 static samba_status lack(samba_context *context) { return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for the messages"); }
 
+/* What a part that is a text has beside its type and text is refused by its name. */
+static samba_status check_part(samba_context *context, const json_t *part, const char *place, samba_serve_request *request)
+{
+    for (void *at = json_object_iter((json_t *)(uintptr_t)part); at; at = json_object_iter_next((json_t *)(uintptr_t)part, at)) {
+        const char *name = json_object_iter_key(at);
+        char param[192], shown[SAMBA_SHOWN];
+        if (json_is_null(json_object_iter_value(at)) || strcmp(name, "type") == 0 || strcmp(name, "text") == 0)
+            continue;
+        snprintf(param, sizeof param, "%s.%.60s", place, samba_shown(name, shown));
+        return samba_serve_refuse(context, &request->problem, param, "unsupported_parameter",
+                                  "%s is not supported here: a part has a type and a text", param);
+    }
+    return SAMBA_OK;
+}
+
 /* The text of parts; a list of none is "". */
 static samba_status join(samba_context *context, const json_t *parts, size_t message, samba_serve_request *request, json_t **text)
 {
@@ -28,6 +43,8 @@ static samba_status join(samba_context *context, const json_t *parts, size_t mes
         else if (!json_is_string(words))
             status = samba_serve_refuse(context, &request->problem, name, "invalid_type", "%s: its \"text\" is no text", name);
         else
+            status = check_part(context, part, name, request);
+        if (status == SAMBA_OK)
             samba_text_add(&all, "%s", json_string_value(words));
         status = status == SAMBA_OK ? all.status : status;
     }
@@ -74,7 +91,7 @@ static samba_status add_message(samba_context *context, json_t *given, size_t in
     char name[64];
     json_t *role = json_object_get(given, "role"), *speaker = json_object_get(given, "name"), *text = NULL;
     snprintf(name, sizeof name, "messages[%zu]", index);
-    if (!json_is_object(given) || !json_is_string(role))
+    if (!json_is_object(given) || !json_is_string(role) || !json_object_get(given, "content"))
         return samba_serve_refuse(context, &request->problem, name, "invalid_type",
                                   "%s: expected an object with a \"role\" and a \"content\"", name);
     SAMBA_TRY(check_fields(context, given, index, request));

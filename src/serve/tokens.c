@@ -77,8 +77,8 @@ static samba_status check_prompt(samba_context *context, const samba_serve_model
     for (int64_t i = 0; i < prompt->count; i++)
         if (prompt->ids[i] < 0 || prompt->ids[i] >= model->vocab)
             return samba_serve_refuse(context, &request->problem, param, "invalid_value",
-                                      "%s: token %lld is none of the model's vocabulary of %lld tokens", param, (long long)i,
-                                      (long long)model->vocab);
+                                      "%s: the id at place %lld (from 0) is none of the model's vocabulary of %lld tokens", param,
+                                      (long long)i, (long long)model->vocab);
     return SAMBA_OK;
 }
 

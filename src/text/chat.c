@@ -175,6 +175,11 @@ static samba_status open_all(samba_chat_template *t, const char *folder, const c
         SAMBA_TRY(parse_folder(t, folder, config, text, &found));
     if (found)
         return SAMBA_OK;
+    if (folder && text && !strchr(text, '{')) /* a name, or a path: as a text it would be every conversation's */
+        return samba_fail(
+            t->context, SAMBA_ERROR_ARGUMENT,
+            "%s has no chat template of the name '%.200s', and a template's text has a '{': give the text, not a path", folder,
+            text);
     return text ? parse(t, samba_chat_str(text), &t->form) : none(t, folder);
 }
 

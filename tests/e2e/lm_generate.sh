@@ -94,6 +94,11 @@ refuses "more than the capacity of 2 tokens" --model model --prompt 'a b c' --ca
 refuses "vocabulary has 11 tokens" --model model --prompt-ids 11
 refuses "give all prompts as ids, or none" --model model --prompt-ids 1 --prompt a
 refuses "has no effect" --model model --prompt a --top-k 3
+: >model/pytorch_model.bin
+refuses "has weights in \"pytorch_model.bin\", and neither model.safetensors" --model model --prompt a
+mv model/pytorch_model.bin model/model-00001-of-00002.safetensors
+refuses "has weights in \"model-00001-of-00002.safetensors\"" --model model --prompt a
+rm model/model-00001-of-00002.safetensors
 refuses "nowhere/config.json" --model nowhere --prompt a
 refuses "give its folder by --draft" --model model --prompt a --draft-tokens 3
 refuses "give its folder by --draft" --model model --prompt a --draft-base int8
@@ -105,6 +110,13 @@ sed -i 's/, "i": 10//' small/tokenizer.json
 refuses "has 10 tokens and the model's 11: a draft needs the same" --model model --prompt a --draft small
 if "$sambaflow" lm chat --model model --prompt a >out.txt 2>err.txt; then fail "chat takes --prompt"; fi
 grep -qF "prompt" err.txt || fail "$(cat err.txt)"
+if "$sambaflow" lm chat --model model --message a --template tols >out.txt 2>err.txt; then fail "a misspelt template"; fi
+grep -qF "no chat template of the name 'tols'" err.txt || fail "$(cat err.txt)"
+for option in --logits --no-dropout '--lora-rank 2 --lora-dropout 0.5'; do
+    # shellcheck disable=SC2086
+    if "$sambaflow" lm compile --model model --inference $option >out.txt 2>err.txt; then fail "no effect: $option"; fi
+    grep -qF "are training's: leave them or --inference out" err.txt || fail "$(cat err.txt)"
+done
 rm model/chat_template.jinja
 if "$sambaflow" lm chat --model model --message a >out.txt 2>err.txt; then fail "chat without a template"; fi
 grep -qF "template" err.txt || fail "$(cat err.txt)"

@@ -88,6 +88,8 @@ refuses "a token beyond the vocabulary" 1 "beyond.safetensors: sequence 1 has to
     --data beyond.safetensors
 refuses "an unknown type" 1 "sequence 0 has type 7 at token 2" --model model --data types.safetensors
 refuses "nothing to learn" 1 "none has a token to learn" --model model --data nothing.safetensors
+refuses "prompts of a text" 1 "--learn-prompts: no sequence of the data has a prompt" --model model --data story.txt \
+    --learn-prompts
 refuses "no sequences" 1 "none has a token to learn" --model model --data none.safetensors
 refuses "sequences of one token" 1 "sequences of 1 tokens have no successor" --model model --data short.safetensors
 refuses "more tokens than positions" 1 "has learned 64 positions" --model model --data long.safetensors

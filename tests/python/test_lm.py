@@ -76,7 +76,9 @@ def rope(r, partial=None):
     if kind in ("llama3", "yarn"):
         result["original_max_position_embeddings"] = r.choice([4, 8])
     if kind == "yarn" and r.random() < 0.5:
-        result |= r.choice([{"attention_factor": 1.25}, {"beta_fast": 4.0, "beta_slow": 2.0}, {"truncate": False}])
+        result |= r.choice(
+            [{"attention_factor": 1.25}, {"beta_fast": 4.0, "beta_slow": 2.0}, {"truncate": False}, {"truncate": None}]
+        )
     if partial:
         result["partial_rotary_factor"] = partial
     return result
@@ -213,8 +215,8 @@ def falcon(r):
         num_attention_heads=heads,
         num_kv_heads=divisor(r, heads) if newer else None,
         new_decoder_architecture=newer,
-        multi_query=flag(r),
-        parallel_attn=newer or flag(r),
+        multi_query=r.choice([True, False, None]),  # None is false, and not what a key that is not there stands for
+        parallel_attn=newer or r.choice([True, False, None]),
         bias=flag(r),
         ffn_hidden_size=r.choice([None, 21]),
         tie_word_embeddings=flag(r),

@@ -5,6 +5,7 @@ base is float32, or in fewer bits, which the other side is then given as they ar
 
 import ctypes
 import random
+import subprocess
 
 import numpy
 import peft
@@ -214,3 +215,36 @@ def test_some_targets(tmp_path):
     }
     model = adapted(even("llama"), 5, tmp_path, r=4, lora_alpha=4, **names)
     compare(model, tmp_path, "float32", tokens_of(r, 2, 5, 97))
+
+
+@pytest.mark.parametrize("start", [False, "gaussian", "eva", "mica", "pissa", "pissa_niter_4", "olora"])
+def test_start(start, tmp_path):
+    """Of some starts PEFT takes a part out of the model's weights when it opens the folder: equal, or refused by the key."""
+    r = random.Random(f"{SEED} start {start}")
+    adapted(even("llama"), 5, tmp_path, r=2, lora_alpha=3, target_modules=["q_proj", "down_proj"], init_lora_weights=start)
+    words = ["lm", "merge", "--model", tmp_path / "model", "--adapter", tmp_path / "peft", "--to", tmp_path / "merged"]
+    if start and start.startswith(("pissa", "olora")):
+        done = subprocess.run([BUILD / "sambaflow", *words], capture_output=True, text=True, check=False)
+        assert done.returncode != 0 and f'"init_lora_weights" is "{start}": supported is true, false' in done.stderr
+        return
+    sambaflow(*words)
+    theirs = peft.PeftModel.from_pretrained(
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model"), tmp_path / "peft"
+    )
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    tokens = tokens_of(r, 1, 5, 97)
+    near(merged(tokens).logits.detach().numpy(), theirs(tokens).logits.detach().numpy(), "logits of the merged model")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_odd_options(number, tmp_path):
+    """Ranks beyond a layer's size, factors of 0 and below it, some of the modules."""
+    r = random.Random(f"{SEED} odd {number}")
+    options = {"r": r.choice([1, 200]), "lora_alpha": [0, -3, 7, 1][number], "use_rslora": r.random() < 0.5}
+    targets = r.choice([["q_proj"], ["0.mlp.up_proj", "k_proj"], ["model.layers.1.self_attn.o_proj", "down_proj"]])
+    print(f"SAMBAFLOW_SEED={SEED}, {options}, {targets}")
+    model = adapted(even("llama"), 5, tmp_path, target_modules=targets, use_dora=r.random() < 0.5, **options)
+    sambaflow("lm", "merge", "--model", tmp_path / "model", "--adapter", tmp_path / "peft", "--to", tmp_path / "merged")
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    tokens = tokens_of(r, 1, 5, 97)
+    near(merged(tokens).logits.detach().numpy(), model(tokens).logits.detach().numpy(), "logits of the merged model")

@@ -377,6 +377,36 @@ def test_generate(tmp_path):
     assert [int(x) for x in done.replace(",", " ").split()][-count:] == expected[0, 5:].tolist()
 
 
+@pytest.mark.parametrize("window", [None, 7])
+def test_window_left_out(window, tmp_path):
+    """Gemma 2's first files leave its window to the architecture: 4096, as its bounds of logits."""
+    config = gemma2(random.Random(f"{SEED} window"))
+    config.sliding_window = window
+    model = make(config, 1)
+    gguf_models.write(tmp_path / "model", model)
+    model.save_pretrained(tmp_path / "folder")
+    weights = tmp_path / "folder" / "model.safetensors"
+    sambaflow("lm", "save", "--model", tmp_path / "model", "--load", weights, "--to", tmp_path / "saved")
+    assert transformers.AutoConfig.from_pretrained(tmp_path / "saved").sliding_window == (window or 4096)
+
+
+@pytest.mark.parametrize("kind", ["none", "linear"])
+def test_factor_of_angles(kind, tmp_path):
+    """A factor of cosine and sine is yarn's here, and Phi's; elsewhere it is refused, not ignored."""
+    config = llama(random.Random(f"{SEED} factor"))
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 1e4}
+
+    def extra(writer):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_attn_factors(1.5)
+        if kind == "linear":
+            writer.add_rope_scaling_factor(2.0)
+
+    gguf_models.write(tmp_path / "model", make(config, 1), extra=extra)
+    said = refused("lm", "compile", "--model", tmp_path / "model", "--length", 4, "--inference", "--pef", tmp_path / "m.pef")
+    assert '"llama.rope.scaling.attn_factor" is 1.5: supported is 1 without' in said
+
+
 def refused(*words):
     done = subprocess.run([BUILD / "sambaflow", *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -395,6 +425,8 @@ def test_refused(tmp_path):
         (transformers.FalconConfig(), {"parallel_attn": False, "multi_query": True}, '"parallel_attn": false'),
         (transformers.Gemma2Config(), {"query_pre_attn_scalar": 4, "final_logit_softcapping": None}, "logits without bounds"),
         (transformers.FalconConfig(), {"alibi": True}, '"alibi": true'),
+        (transformers.GPTNeoXConfig(), {"attention_bias": False}, '"attention_bias": false'),
+        (transformers.Gemma2Config(), {"query_pre_attn_scalar": 4, "layer_types": ["full_attention"]}, "layers without a window"),
     ]
     small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
     small |= {"intermediate_size": 4, "head_dim": 4, "pad_token_id": None}
@@ -402,6 +434,9 @@ def test_refused(tmp_path):
         known = {"vocab_size": 9} if config.model_type in ("gpt2", "opt") else small
         if config.model_type == "falcon":
             known = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        if config.model_type == "gpt_neox":
+            known = {key: small[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")}
+            known["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
         config = type(config)(**(known | others))
         folder = tmp_path / str(number)
         make(config, 1).save_pretrained(folder)

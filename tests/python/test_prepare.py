@@ -116,7 +116,7 @@ def draw_object(rng, s, chats):
     if s.categories is not None and rng.random() < 0.8:
         o["category"] = rng.choice(list(s.categories))
     if rng.random() < 0.2:
-        o["other"] = [1, None]
+        o["other"] = rng.choice([[1, None], 2**64 - 1, -(10**30), {"id": 2**70}])
     return o
 
 

@@ -2,6 +2,7 @@
 """sambaflow.text beside `tokenizers`: encoding, decoding, streams, special tokens, chat templates, threads, refusals."""
 
 import json
+import os
 import pickle
 import random
 import threading
@@ -14,6 +15,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from sambaflow import errors
 from sambaflow.text import ChatTemplate, DecodeStream, Tokenizer
 
+SEED = int(os.environ.get("SAMBAFLOW_SEED") or 20261129)
 WORDS = "the of and don't naïve 世界 привет 👨‍👩‍👧 x+=1; \n\n <|end|>".split(" ")
 
 
@@ -150,3 +152,44 @@ def test_chat(folder):
         template.render([{1, 2}])
     with pytest.raises(TypeError, match="a folder, a template, or both"):
         ChatTemplate()
+
+
+def draw_beside(r):
+    """tokenizer_config.json and special_tokens_map.json of a folder with vocab.json and merges.txt."""
+    config = {"tokenizer_class": "GPT2Tokenizer"}
+    for name, likely in (("add_bos_token", 0.5), ("add_eos_token", 0.3), ("add_prefix_space", 0.3)):
+        if r.random() < likely:
+            config[name] = r.random() < 0.7
+    purposes = {}
+    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+        text = r.choice(["<s>", "</s>", "<pad>"])
+        known = {"content": text, "lstrip": False, "rstrip": False, "normalized": True, "__type": "AddedToken"}
+        purposes[name] = text if r.random() < 0.5 else known
+    if r.random() < 0.5:
+        return config | purposes, None
+    return config, purposes
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_vocabulary_and_merges(number, tmp_path):
+    """A folder as OPT's: ids are those of transformers' tokenizer, with what its configuration puts around a text."""
+    transformers = pytest.importorskip("transformers")
+    r = random.Random(f"{SEED} files {number}")
+    print(f"SAMBAFLOW_SEED={SEED}, {number}")
+    specials = ["<s>", "<pad>", "</s>"] + ["<|endoftext|>"] * r.randint(0, 1)
+    trainer = trainers.BpeTrainer(
+        vocab_size=290, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=specials, show_progress=False
+    )
+    trained = Theirs(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.train_from_iterator(["the sea is deep and the sky is wide"] * 3, trainer)
+    trained.model.save(str(tmp_path))
+    config, purposes = draw_beside(r)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text('{"model_type": "opt"}')
+    if purposes:
+        (tmp_path / "special_tokens_map.json").write_text(json.dumps(purposes))
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(tmp_path), Tokenizer(tmp_path)
+    for text in ("", "the sea", " the", "</s>the<pad>x  <s>", "is <|endoftext|> wide"):
+        assert list(ours.encode(text)) == theirs(text).input_ids, (text, config, purposes)
+        assert list(ours.encode(text, special=False)) == theirs(text, add_special_tokens=False).input_ids, (text, config)

@@ -356,6 +356,24 @@ TEST(test_adapter_folders)
         {"[1]", "no object of JSON: it is of another kind", SAMBA_ERROR_FORMAT},
         {"{", "no object of JSON", SAMBA_ERROR_FORMAT},
         {"{" LORA ", \"use_dora\": 1}", "\"use_dora\" is 1", SAMBA_ERROR_FORMAT},
+        {"{" LORA ", \"init_lora_weights\": \"pissa_niter_4\"}", "\"init_lora_weights\" is \"pissa_niter_4\"",
+         SAMBA_ERROR_UNSUPPORTED},
+        {"{" LORA ", \"init_lora_weights\": \"olora\"}", "\"init_lora_weights\" is \"olora\"", SAMBA_ERROR_UNSUPPORTED},
+        {"{\"r\": 2}", "\"target_modules\" is not there: expected is a list of names, or all-linear", SAMBA_ERROR_FORMAT},
+        {"{\"r\": 2, \"target_modules\": null}", "\"target_modules\" is null: expected is", SAMBA_ERROR_FORMAT},
+        {"{\"r\": 2, \"target_modules\": []}", "\"target_modules\" is []: expected is a list of one name", SAMBA_ERROR_FORMAT},
+    };
+    static const struct {
+        const char *config, *words;
+        samba_status status;
+    } merged[] = {
+        {"{\"r\": 3, \"lora_alpha\": 4, \"target_modules\": [\"q_proj\"]}", "which is (3, 32) by adapter_config.json",
+         SAMBA_ERROR_SHAPE},
+        {"{\"r\": 2, \"lora_alpha\": 4, \"target_modules\": [\"k_proj\"]}", "no adapter of the model by adapter_config.json",
+         SAMBA_ERROR_NAME},
+        {"{" LORA ", \"exclude_modules\": [\"layers.0.self_attn.q_proj\"]}", "no adapter of the model by adapter_config.json",
+         SAMBA_ERROR_NAME},
+        {"{" LORA ", \"use_dora\": true}", "0 magnitudes for 1 adapters", SAMBA_ERROR_NAME},
     };
     char path[300];
     samba_lm *lm;
@@ -372,10 +390,17 @@ TEST(test_adapter_folders)
     write_text("adapter/adapter_config.json", "{" LORA "}");
     fail_each_allocation(open_and_merge, NULL);
 
-    write_text("adapter/adapter_config.json", "{\"r\": 3, \"lora_alpha\": 4, \"target_modules\": [\"k_proj\"]}");
+    char to[300];
+    snprintf(to, sizeof to, "%s/merged", folder);
+    for (int i = 0; i < LENGTH(merged); i++) {
+        write_text("adapter/adapter_config.json", merged[i].config);
+        need(samba_lm_adapter_open(lm, path, &adapter, NULL));
+        refuse(samba_lm_adapter_merge(adapter, to), merged[i].status, merged[i].words);
+        samba_lm_adapter_free(adapter);
+    }
+    write_text("adapter/adapter_config.json", "{" LORA ", \"init_lora_weights\": \"gaussian\"}");
     need(samba_lm_adapter_open(lm, path, &adapter, NULL));
-    snprintf(path, sizeof path, "%s/merged", folder);
-    need(samba_lm_adapter_merge(adapter, path)); /* the weights say which modules */
+    need(samba_lm_adapter_merge(adapter, to));
     samba_lm_adapter_free(adapter);
     samba_lm_free(lm);
 }

@@ -241,6 +241,8 @@ TEST(test_folder)
     check_folder(NULL, "[{}]", "</s>tools");
     check_folder("rag", NULL, "rag");
     check_folder("{{ eos_token }}mine", NULL, "</s>mine");
+    refuse(samba_chat_template_open(context, folder, "rog", &t), SAMBA_ERROR_ARGUMENT, "no chat template of the name 'rog'");
+    refuse(samba_chat_template_open(context, folder, "/nowhere/chat.jinja", &t), SAMBA_ERROR_ARGUMENT, "the text, not a path");
     write_file("chat_template.jinja", "file{{ bos_token }}\n");
     check_folder(NULL, NULL, "file<s>");
     write_file("tokenizer_config.json", "{");

@@ -67,7 +67,7 @@ TEST(test_unsupported)
          "\"use_bidirectional_attention\" is true: supported is false"},
         {"{\"model_type\": \"gemma3\", \"text_config\": {}}", "\"model_type\" is \"gemma3\": supported is llama"},
         {"{" GPT2 ", \"add_cross_attention\": true}", "\"add_cross_attention\" is true: supported is false"},
-
+        {"{" GPT2 ", \"is_causal\": false}", "\"is_causal\" is false: supported is true"},
         {"{\"model_type\": \"falcon\", \"new_decoder_architecture\": true, \"parallel_attn\": false}",
          "\"parallel_attn\" is false: supported is true where"},
         {"{\"model_type\": \"opt\", \"layerdrop\": 0.1}", "\"layerdrop\" is 0.1: supported is 0"},

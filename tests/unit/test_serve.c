@@ -146,7 +146,8 @@ TEST(test_refused)
     refused("{\"prompt\": [[1, \"a\"]]}", "prompt", "invalid_type", "given a text");
     refused("{\"prompt\": \"\"}", "prompt", "invalid_value", "has no tokens");
     refused("{\"prompt\": [[]]}", "prompt", "invalid_value", "has no tokens");
-    refused("{\"prompt\": [5]}", "prompt", "invalid_value", "prompt: token 0 is none of the model's vocabulary of 5 tokens");
+    refused("{\"prompt\": [1, 5]}", "prompt", "invalid_value",
+            "prompt: the id at place 1 (from 0) is none of the model's vocabulary of 5 tokens");
     refused("{\"prompt\": \"a a a a a a a a\"}", "prompt", "context_length_exceeded", "has 8 tokens and there is room for 8");
     refused("{\"prompt\": \"a\", \"max_tokens\": 0}", "max_tokens", "invalid_value", "from 1 to 2147483647");
     refused("{\"prompt\": \"a\", \"max_tokens\": 1.5}", "max_tokens", "invalid_type", "given a number");
@@ -171,6 +172,9 @@ TEST(test_refused)
     chat_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"response_format\": {\"type\": \"json_object\"}}",
                  "response_format", "unsupported_parameter", "{\"type\": \"text\"}");
     chat_refused("{\"messages\": [{\"content\": \"a\"}]}", "messages[0]", "invalid_type", "\"role\"");
+    chat_refused("{\"messages\": [{\"role\": \"user\"}]}", "messages[0]", "invalid_type", "a \"content\"");
+    chat_refused("{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\", \"image_url\": 1}]}]}",
+                 "messages[0].content[0].image_url", "unsupported_parameter", "a part has a type and a text");
     chat_refused("{\"messages\": [{\"role\": \"user\", \"content\": 1}]}", "messages[0].content", "invalid_type",
                  "a list of parts");
     chat_refused("{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", "messages[0].content[0]",

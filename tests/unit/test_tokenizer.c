@@ -393,6 +393,19 @@ TEST(test_gpt2_files)
     assert_int_equal(samba_tokenizer_special(t, SAMBA_SPECIAL_PAD), -1);
     samba_token_list_free(context, &list);
     samba_tokenizer_free(t);
+    write_file("tokenizer_config.json", "{'add_bos_token': true, 'add_prefix_space': true, 'eos_token': null}");
+    need(samba_tokenizer_open(context, folder, &t));
+    need(samba_tokenizer_encode(context, t, "ab", 2, true, &list));
+    assert_int_equal(list.count, 2);
+    assert_true(list.ids[0] == 5 && list.ids[1] == 4);
+    samba_token_list_free(context, &list);
+    samba_tokenizer_free(t);
+    write_file("tokenizer_config.json", "{'tokenizer_class': 'Qwen2Tokenizer'}");
+    refuse(samba_tokenizer_open(context, folder, &t), SAMBA_ERROR_UNSUPPORTED,
+           "supported with vocab.json and merges.txt is GPT2");
+    write_file("tokenizer_config.json", "{'added_tokens_decoder': {'6': {'content': '<new>', 'special': true}}}");
+    refuse(samba_tokenizer_open(context, folder, &t), SAMBA_ERROR_UNSUPPORTED, "the token \"<new>\" is none of vocab.json");
+    write_file("tokenizer_config.json", "{}");
     write_file("merges.txt", "a c\n");
     refuse(samba_tokenizer_open(context, folder, &t), SAMBA_ERROR_FORMAT, "merges.txt: merge 0: the token \"c\" is not in");
 }
