@@ -20,6 +20,7 @@ class Writes(nn.Module):
         self.register_buffer("seen", torch.zeros(3, 6))
         self.register_buffer("scratch", torch.zeros(3, 6), persistent=False)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.frozen = nn.Parameter(torch.linspace(-1, 1, 18).view(3, 6), requires_grad=False)
 
     def forward(self, x):
         y = self.lin(x)  # (5, 6), a tensor in the middle
@@ -255,6 +256,32 @@ def data(self, y, x):
     return y * self.lin.weight.data.sum() + self.seen.data.mean()
 
 
+def a_frozen_parameter(self, y, x):
+    before = self.frozen.clone() * y[:3]
+    with torch.no_grad():
+        self.frozen.mul_(0.9).add_(y[:3], alpha=0.1)
+        self.frozen[0] = y[3]
+    self.frozen.data[1:].clamp_(min=0)
+    self.frozen.data.copy_(self.frozen + self.lin.weight[:, :3].t())
+    return before + self.frozen.clone() * y[:3]
+
+
+def values_with_gradients_unseen(self, y, x):
+    self.seen.data.copy_(y[:3])
+    self.seen.detach()[1] = y[4]
+    kept = self.seen.clone() * y[:3]
+    self.seen = self.seen.clone()
+    self.seen[0] = y[0]
+    self.seen.data[1:].add_(y[2:4])
+    with torch.no_grad():
+        made = y * 2
+    made.data.mul_(y)
+    made[1:].detach()[0] = y[3]
+    result = torch.cat([kept, self.seen * y[:3], made * y])
+    self.seen = self.seen.detach()
+    return result
+
+
 def without_gradients(self, y, x):
     before = y[3:]
     with torch.no_grad():
@@ -333,7 +360,7 @@ def test_buffers_are_the_modules_own_after_a_trace(tmp_path):
     model = samba.from_torch_model_(Writes(a_buffer_that_is_set))
     seen = model.seen
     samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder=str(tmp_path))
-    assert model.seen is seen and set(model.state_dict()) == {"seen", "count", "lin.weight", "lin.bias"}
+    assert model.seen is seen and set(model.state_dict()) == {"seen", "count", "frozen", "lin.weight", "lin.bias"}
 
     def of_another_shape(self, y, x):
         self.seen = y
