@@ -3,6 +3,9 @@
 what torch would say afterwards, ours says too."""
 
 import copy
+import os
+import time
+from random import Random
 
 import pytest
 import torch
@@ -327,6 +330,83 @@ def a_buffer_without_gradients(self, y, x):
 )
 def test_writes(tmp_path, function):
     beside_torch(tmp_path, Writes(function), (torch.randn(5, 4),), steps=2)
+
+
+WAYS = {  # (of the tensor that is written into, of the value)
+    "itself": (lambda z: z, lambda z: z),
+    "a row": (lambda z: z[1], lambda z: z[1]),
+    "columns": (lambda z: z[:, ::2], lambda z: z[:, ::2]),
+    "turned": (lambda z: z.t()[1:], lambda z: z.t()[1:]),
+    "data": (lambda z: z.data, lambda z: z),
+    "a row of data": (lambda z: z.data[0], lambda z: z[0]),
+    "detached": (lambda z: z.detach(), lambda z: z),
+    "part of detached": (lambda z: z[1:].detach().t(), lambda z: z[1:].t()),
+}
+VERBS = {
+    "copy_": lambda z, value: z.copy_(value),
+    "add_": lambda z, value: z.add_(value),
+    "mul_": lambda z, value: z.mul_(value),
+    "lerp_": lambda z, value: z.lerp_(value, 0.3),
+    "fill": lambda z, value: z.__setitem__(..., 0.5),
+}
+TARGETS, SOURCES = ("seen", "frozen", "made", "middle", "unseen"), ("seen", "frozen", "made", "middle", "unseen", "weight", "tanh")
+
+
+def drawn_program(random):
+    """Writes, each (target, way, verb, source, whether autograd is off), and which tensors are read at the end."""
+    count = random.randint(1, 4)
+    writes = [
+        (
+            random.choice(TARGETS),
+            random.choice(list(WAYS)),
+            random.choice(list(VERBS)),
+            random.choice(SOURCES),
+            random.random() < 0.3,
+        )
+        for _ in range(count)
+    ]
+    return writes, [name for name in TARGETS if name in {target for target, *_ in writes} or random.random() < 0.4]
+
+
+def run_program(program):
+    def function(self, y, x):
+        writes, read = program
+        with torch.no_grad():
+            unseen = y[2:] * 1.5
+        tensors = dict(seen=self.seen, frozen=self.frozen, made=torch.zeros_like(y[:3]), middle=y[:3] * 1, unseen=unseen)
+        for target, way, verb, source, off in writes:
+            if source == "weight":
+                value = self.lin.weight.t()[:3]
+            else:
+                value = torch.tanh(y[2:]) if source == "tanh" else tensors[source].clone()
+            with torch.set_grad_enabled(not off):
+                place, part = WAYS[way]
+                VERBS[verb](place(tensors[target]), part(value))
+        result = torch.cat([tensors[name].clone() * y[:3] for name in read] + [y])
+        self.seen = self.seen.detach()
+        return result
+
+    return function
+
+
+def test_drawn_writes(tmp_path):
+    """Whatever is written through whatever view: values, and who has a gradient, are torch's. Drawn anew where torch refuses."""
+    seed = int(os.environ.get("SAMBAFLOW_SEED") or time.time())
+    print("SAMBAFLOW_SEED", seed)
+    random, tried = Random(seed), 0
+    while tried < 6:
+        program = drawn_program(random)
+        x, model = torch.randn(5, 4), Writes(run_program(program))
+        try:
+            its = copy.deepcopy(model)
+            for _ in range(2):
+                its(x).backward()
+        except RuntimeError:
+            continue
+        print(program)
+        tried += 1
+        beside_torch(tmp_path, model, (x,), steps=2)
+        samba.session.reset()
 
 
 def refused(function):
