@@ -349,7 +349,8 @@ VERBS = {
     "lerp_": lambda z, value: z.lerp_(value, 0.3),
     "fill": lambda z, value: z.__setitem__(..., 0.5),
 }
-TARGETS, SOURCES = ("seen", "frozen", "made", "middle", "unseen"), ("seen", "frozen", "made", "middle", "unseen", "weight", "tanh")
+TARGETS = ("seen", "frozen", "made", "middle", "unseen")
+SOURCES = (*TARGETS, "weight", "tanh")
 
 
 def drawn_program(random):
