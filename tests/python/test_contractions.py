@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that contract tensors of any kind, as opt_einsum does, find NumPy's einsum, tensordot and transpose in the package that
-a tensor's type is of: with ours a model is traced, and values are torch's."""
+"""Libraries that contract tensors of any kind, as opt_einsum does, find NumPy's einsum, tensordot and transpose in the package
+that a tensor's type is of: with ours a model is traced, and values are torch's."""
 
 import importlib
 import os
