@@ -45,6 +45,9 @@ MODELS = {
     "Olmoe": dict(num_experts=6, num_experts_per_tok=3),
     "DeepseekV2": LATENT | dict(num_key_value_heads=2, head_dim=4, topk_method="group_limited_greedy"),
     "DeepseekV3": LATENT | dict(num_key_value_heads=2),
+    "Dots1": LATENT | dict(num_key_value_heads=2),
+    "GraniteMoe": dict(num_local_experts=4, num_experts_per_tok=2),
+    "HunYuanMoEV1": dict(num_experts=4, moe_topk=2, head_dim=8),
     "GptOss": dict(num_local_experts=4, num_experts_per_tok=2, head_dim=8, sliding_window=4),
 }
 

@@ -252,6 +252,37 @@ def patchtst():
     return Named(hf.PatchTSTForPrediction(config), "past_values", "future_values"), (torch.randn(4, 16, 2), torch.randn(4, 4, 2))
 
 
+def blenderbot():
+    model = hf.BlenderbotForConditionalGeneration(hf.BlenderbotConfig(**SEQUENCES, max_position_embeddings=32))
+    return Named(model, "input_ids", "attention_mask", "labels"), (tokens(1, 12), mask()[1:], tokens(1, 7))
+
+
+class Codec(nn.Module):
+    """A codec of sound: what it gives back, and its own loss of codes."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, sound):
+        found = self.model(sound)
+        return found.loss.mean() + nn.functional.mse_loss(found.audio_values, sound[:, 0])
+
+
+def dac():
+    config = hf.DacConfig(
+        encoder_hidden_size=8,
+        downsampling_ratios=[2, 4],
+        decoder_hidden_size=16,
+        n_codebooks=2,
+        codebook_size=16,
+        codebook_dim=4,
+        hidden_size=16,
+        quantizer_dropout=0.0,
+    )
+    return Codec(hf.DacModel(config)), (torch.randn(2, 1, 64),)
+
+
 STAGES = dict(depths=[1, 1], hidden_sizes=[8, 16], num_labels=3)
 MODELS = {
     "t5": t5,
@@ -264,6 +295,8 @@ MODELS = {
     "segformer": segformer,
     "vit mae": vit_mae,
     "patchtst": patchtst,
+    "blenderbot": blenderbot,
+    "dac": dac,
     "roberta": of_text("Roberta", **NO_DROPOUT),
     "albert": of_text("Albert", embedding_size=16, classifier_dropout_prob=0.0, **NO_DROPOUT),
     "electra": of_text("Electra", embedding_size=16, classifier_dropout=0.0, **NO_DROPOUT),
@@ -292,6 +325,7 @@ MODELS = {
         attention_dropout=0.0,
     ),
     "falcon": causal("Falcon"),
+    "modernbert decoder": causal("ModernBertDecoder", local_attention=6, pad_token_id=0),
     "rwkv": causal("Rwkv", attention_hidden_size=32, context_length=32),
     "deit": of_images("DeiT", **IMAGE, **NO_DROPOUT),
     "beit": of_images("Beit", **IMAGE, **NO_DROPOUT, drop_path_rate=0.0, use_relative_position_bias=True),
@@ -313,6 +347,7 @@ MODELS = {
     "convnext": of_images("ConvNext", num_stages=2, image_size=32, **STAGES),
     "convnextv2": of_images("ConvNextV2", num_stages=2, image_size=32, **STAGES),
     "resnet": of_images("ResNet", 8, embedding_size=8, **STAGES),
+    "bit": of_images("Bit", embedding_size=8, num_groups=2, **STAGES),
     "regnet": of_images("RegNet", 8, embedding_size=8, groups_width=4, **STAGES),
     "poolformer": of_images(
         "PoolFormer", num_encoder_blocks=2, patch_sizes=[7, 3], strides=[4, 2], padding=[2, 1], drop_path_rate=0.0, **STAGES

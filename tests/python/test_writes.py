@@ -3,6 +3,9 @@
 what torch would say afterwards, ours says too."""
 
 import copy
+import os
+import time
+from random import Random
 
 import pytest
 import torch
@@ -20,6 +23,7 @@ class Writes(nn.Module):
         self.register_buffer("seen", torch.zeros(3, 6))
         self.register_buffer("scratch", torch.zeros(3, 6), persistent=False)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.frozen = nn.Parameter(torch.linspace(-1, 1, 18).view(3, 6), requires_grad=False)
 
     def forward(self, x):
         y = self.lin(x)  # (5, 6), a tensor in the middle
@@ -268,6 +272,32 @@ def data(self, y, x):
     return y * self.lin.weight.data.sum() + self.seen.data.mean()
 
 
+def a_frozen_parameter(self, y, x):
+    before = self.frozen.clone() * y[:3]
+    with torch.no_grad():
+        self.frozen.mul_(0.9).add_(y[:3], alpha=0.1)
+        self.frozen[0] = y[3]
+    self.frozen.data[1:].clamp_(min=0)
+    self.frozen.data.copy_(self.frozen + self.lin.weight[:, :3].t())
+    return before + self.frozen.clone() * y[:3]
+
+
+def values_with_gradients_unseen(self, y, x):
+    self.seen.data.copy_(y[:3])
+    self.seen.detach()[1] = y[4]
+    kept = self.seen.clone() * y[:3]
+    self.seen = self.seen.clone()
+    self.seen[0] = y[0]
+    self.seen.data[1:].add_(y[2:4])
+    with torch.no_grad():
+        made = y * 2
+    made.data.mul_(y)
+    made[1:].detach()[0] = y[3]
+    result = torch.cat([kept, self.seen * y[:3], made * y])
+    self.seen = self.seen.detach()
+    return result
+
+
 def without_gradients(self, y, x):
     before = y[3:]
     with torch.no_grad():
@@ -315,6 +345,86 @@ def test_writes(tmp_path, function):
     beside_torch(tmp_path, Writes(function), (torch.randn(5, 4),), steps=2)
 
 
+WAYS = {  # (of the tensor that is written into, of the value)
+    "itself": (lambda z: z, lambda z: z),
+    "a row": (lambda z: z[1], lambda z: z[1]),
+    "columns": (lambda z: z[:, ::2], lambda z: z[:, ::2]),
+    "turned": (lambda z: z.t()[1:], lambda z: z.t()[1:]),
+    "data": (lambda z: z.data, lambda z: z),
+    "a row of data": (lambda z: z.data[0], lambda z: z[0]),
+    "detached": (lambda z: z.detach(), lambda z: z),
+    "part of detached": (lambda z: z[1:].detach().t(), lambda z: z[1:].t()),
+}
+VERBS = {
+    "copy_": lambda z, value: z.copy_(value),
+    "add_": lambda z, value: z.add_(value),
+    "mul_": lambda z, value: z.mul_(value),
+    "lerp_": lambda z, value: z.lerp_(value, 0.3),
+    "fill": lambda z, value: z.__setitem__(..., 0.5),
+}
+TARGETS = ("seen", "frozen", "made", "middle", "unseen")
+SOURCES = (*TARGETS, "weight", "tanh")
+
+
+def drawn_program(random):
+    """Writes, each (target, way, verb, source, whether autograd is off), and which tensors are read at the end."""
+    count = random.randint(1, 4)
+    writes = [
+        (
+            random.choice(TARGETS),
+            random.choice(list(WAYS)),
+            random.choice(list(VERBS)),
+            random.choice(SOURCES),
+            random.random() < 0.3,
+        )
+        for _ in range(count)
+    ]
+    return writes, [name for name in TARGETS if name in {target for target, *_ in writes} or random.random() < 0.4]
+
+
+def run_program(program):
+    def function(self, y, x):
+        writes, read = program
+        with torch.no_grad():
+            unseen = y[2:] * 1.5
+        tensors = dict(seen=self.seen, frozen=self.frozen, made=torch.zeros_like(y[:3]), middle=y[:3] * 1, unseen=unseen)
+        for target, way, verb, source, off in writes:
+            if source == "weight":
+                value = self.lin.weight.t()[:3]
+            else:
+                value = torch.tanh(y[2:]) if source == "tanh" else tensors[source].clone()
+            with torch.set_grad_enabled(not off):
+                place, part = WAYS[way]
+                VERBS[verb](place(tensors[target]), part(value))
+        result = torch.cat([tensors[name].clone() * y[:3] for name in read] + [y])
+        self.seen = self.seen.detach()
+        return result
+
+    return function
+
+
+def test_drawn_writes(tmp_path):
+    """Whatever is written through whatever view: values, and who has a gradient, are torch's. Drawn anew where torch refuses."""
+    seed = int(os.environ.get("SAMBAFLOW_SEED") or time.time())
+    print("SAMBAFLOW_SEED", seed)
+    random, tried = Random(seed), 0
+    while tried < 6:
+        program = drawn_program(random)
+        if any(target == "made" and ("data" in way or "detached" in way) for target, way, *_ in program[0]):
+            continue  # memory made of numbers has one gradient, whichever name it is written through (docs/tracing.md)
+        x, model = torch.randn(5, 4), Writes(run_program(program))
+        try:
+            its = copy.deepcopy(model)
+            for _ in range(2):
+                its(x).backward()
+        except RuntimeError:
+            continue
+        print(program)
+        tried += 1
+        beside_torch(tmp_path, model, (x,), steps=2)
+        samba.session.reset()
+
+
 def refused(function):
     model = samba.from_torch_model(Writes(function))
     samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder="unused")
@@ -346,7 +456,7 @@ def test_buffers_are_the_modules_own_after_a_trace(tmp_path):
     model = samba.from_torch_model_(Writes(a_buffer_that_is_set))
     seen = model.seen
     samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder=str(tmp_path))
-    assert model.seen is seen and set(model.state_dict()) == {"seen", "count", "lin.weight", "lin.bias"}
+    assert model.seen is seen and set(model.state_dict()) == {"seen", "count", "frozen", "lin.weight", "lin.bias"}
 
     def of_another_shape(self, y, x):
         self.seen = y

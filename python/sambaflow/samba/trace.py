@@ -245,8 +245,8 @@ class Tracer:
         return self.value(x) if isinstance(x, torch.Tensor) else self.number(x)
 
     def is_buffer(self, x):
-        """A buffer of the model that checkpoints have."""
-        return id(x) in self.names and not self.names[id(x)][2]
+        """A buffer of the model that checkpoints have; a parameter that does not require a gradient is one to the device."""
+        return id(x) in self.names and not (self.names[id(x)][2] and self.names[id(x)][1].requires_grad)
 
     def assign(self, buffer, value):
         """What a buffer holds from here on, and after the forward pass."""

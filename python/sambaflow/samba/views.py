@@ -43,12 +43,19 @@ def view(t, input, get, put, meta):
     return result
 
 
+def hidden(t, value):
+    """The value without its gradient."""
+    if value.index not in t.without_gradient:
+        value = lib.samba_detach(value)
+        t.without_gradient.add(value.index)
+    return value
+
+
 def unseen(t, base, value):
     """What `base` becomes by a write that autograd does not see, behind detach() or in no_grad():
     the new values, and the gradient that it had."""
     if base.index in t.without_gradient:
-        t.without_gradient.add(value.index)
-        return value
+        return hidden(t, value)
     nothing = lib.samba_where(lib.samba_isfinite(base), lib.samba_sub(base, lib.samba_detach(base)), t.number(0.0))
     return lib.samba_add(nothing, lib.samba_detach(value))
 
@@ -145,20 +152,20 @@ def write(t, x, value):
     _trace_values(t, x)
     strides(t, x)
     x._written += 1
-    hidden = t.grad is False and x.dtype.is_floating_point
+    unobserved = t.grad is False and x.dtype.is_floating_point
     if x._view is not None:
         its = x._view
         write(t, its.parent, its.put(t.value(its.parent), value))
         x._value, its.seen = value, root(x)._written if t.grad is not False else None  # None: read again, as the root has it
     elif t.is_buffer(x):
-        t.assign(x, unseen(t, t.value(x), value) if hidden and id(x) in t.assigned else value)
+        t.assign(x, unseen(t, t.value(x), value) if unobserved and id(x) in t.assigned else value)
     elif id(x) in t.names or x._fixed:
         _refuse(t)
     elif id(x) in t.kept_regions:
-        x._value = unseen(t, x._value, value) if hidden and id(x) in t.assigned else value
+        x._value = unseen(t, x._value, value) if unobserved and id(x) in t.assigned else value
         t.assigned[id(x)] = (t.kept_regions[id(x)], x._value)
     else:
-        x._value, x._trace = unseen(t, x._value, value) if hidden and x._trace == t.id else value, t.id
+        x._value, x._trace = unseen(t, x._value, value) if unobserved and x._trace == t.id else value, t.id
     t.check()
 
 

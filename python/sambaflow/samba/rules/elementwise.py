@@ -9,7 +9,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba import nominal
 from sambaflow.samba.rules.common import NONE, binary, cast, floating, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
-from sambaflow.samba.views import root, unseen, view
+from sambaflow.samba.views import hidden, root, unseen, view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -226,8 +226,11 @@ def detach(t, input):
     """A view. Autograd does not see what is written through it: the tensor has the new values, and the gradient it had."""
 
     def put(base, value):
-        if t.is_buffer(root(input)) or not floating(input):
+        if not floating(input):
             return value
+        owner = root(input)
+        if t.is_buffer(owner) and id(owner) not in t.assigned:  # it has no gradient
+            return hidden(t, value)
         return unseen(t, base, value)
 
     return view(t, input, lib.samba_detach, put, lambda x: x)
