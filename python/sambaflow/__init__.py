@@ -6,7 +6,6 @@ neither torch nor NumPy; importing this package imports only that it can be impo
 """
 
 import sys
-from typing import Any
 
 from sambaflow import _core
 
@@ -14,7 +13,7 @@ __version__ = _core.ffi.string(_core.lib.samba_version()).decode()
 __all__ = ["__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """einsum, tensordot and transpose as NumPy has them, where there are SambaTensors: opt_einsum, and who contracts by it, looks
     for them in the package of a tensor's type, and makes arrays of tensors whose package has none."""
     if name not in ("einsum", "tensordot", "transpose") or "sambaflow.samba" not in sys.modules:

@@ -301,13 +301,23 @@ static samba_status compare_tokenizers(const samba_lm_task *t)
     return status;
 }
 
+static samba_status open_lm(samba_context *context, const char *folder, samba_lm **lm)
+{
+    samba_lm_info info;
+    SAMBA_TRY(samba_lm_open(context, folder, lm));
+    SAMBA_TRY(samba_lm_get_info(*lm, &info));
+    if (!info.has_weights)
+        fprintf(stderr, "sambaflow: warning: the folder '%s' has no weights: random ones are taken\n", folder);
+    return SAMBA_OK;
+}
+
 static samba_status open_draft(samba_lm_task *t, samba_generator_options options)
 {
     const samba_lm_words *p = t->words;
     options.base = (samba_base)(p->has_draft_base ? p->draft_base : p->base);
     options.draft_tokens = 0;
     options.adapter = NULL;
-    SAMBA_TRY(samba_lm_open(t->context, p->draft, &t->draft_lm));
+    SAMBA_TRY(open_lm(t->context, p->draft, &t->draft_lm));
     if (t->tokenizer)
         SAMBA_TRY(compare_tokenizers(t));
     return samba_generator_new(t->draft_lm, &options, &t->draft);
@@ -325,7 +335,7 @@ samba_status samba_lm_task_open(samba_lm_task *t, int64_t sequences, bool is_tex
     options.seed = (uint64_t)p->seed;
     options.base = (samba_base)p->base;
     options.draft_tokens = !p->draft ? 0 : p->draft_tokens ? p->draft_tokens : 4;
-    SAMBA_TRY(samba_lm_open(t->context, p->model, &t->lm));
+    SAMBA_TRY(open_lm(t->context, p->model, &t->lm));
     if (is_text)
         SAMBA_TRY(samba_tokenizer_open(t->context, p->model, &t->tokenizer));
     if (!p->go_on)

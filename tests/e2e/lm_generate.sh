@@ -25,6 +25,8 @@ generate() { "$sambaflow" lm generate --model model --max-new-tokens 9 --threads
 same() { [ "$1" = "$2" ] || fail "$3: '$1' and '$2'"; }
 
 generate --prompt 'a b c' >one.txt 2>told.txt
+grep -q "warning: the folder 'model' has no weights: random ones are taken" told.txt ||
+    fail "random weights go unsaid: $(cat told.txt)"
 grep -q '^prompt 3 tokens, .* a second; new [0-9]* tokens, .* a second$' told.txt || fail "no speed: $(cat told.txt)"
 printf 'a b c' | generate >two.txt 2>/dev/null
 printf 'a b c' >prompt.txt

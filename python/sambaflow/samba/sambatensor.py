@@ -110,6 +110,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
     _kept_name = False  # the name is that of what it was cast from or is a view of: same_value.py
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
+    _unobserved = False  # another name, by data or detach(), of memory with values: the memory has no gradient of what it is given
     batch_dim = None
     materializer = None
 
@@ -742,7 +743,12 @@ def run_on_held(func, args, kwargs):
                 take_form(x, make_wrapper(SambaTensor, x._held, None, None))
     if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], SambaTensor):
         return args[0]
-    return _wrapped(result)
+    made = _wrapped(result)
+    if args and isinstance(args[0], SambaTensor) and (name == "aten::detach" or args[0]._unobserved):
+        for x in torch.utils._pytree.tree_leaves(made):
+            if isinstance(x, SambaTensor):
+                x._unobserved = x._held.untyped_storage().data_ptr() == args[0]._held.untyped_storage().data_ptr()
+    return made
 
 
 def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):

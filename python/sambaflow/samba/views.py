@@ -128,7 +128,7 @@ def _trace_memory(t, x):
         _refuse(t)
     held, memory = x._held, x
     storage = held.untyped_storage()
-    if not held.is_contiguous() or storage.nbytes() > held.numel() * held.element_size():
+    if x._unobserved or not held.is_contiguous() or storage.nbytes() > held.numel() * held.element_size():
         memory = SambaTensor(torch.empty(0, dtype=held.dtype).set_(storage))
     t.kept.append(storage)  # no other memory gets this place
     memory._value, memory._trace, memory._held = t.value(memory), t.id, None
@@ -155,7 +155,8 @@ def write(t, x, value):
     unobserved = t.grad is False and x.dtype.is_floating_point
     if x._view is not None:
         its = x._view
-        write(t, its.parent, its.put(t.value(its.parent), value))
+        told = lib.samba_detach(value) if x._unobserved and x.dtype.is_floating_point else value
+        write(t, its.parent, its.put(t.value(its.parent), told))
         x._value, its.seen = value, root(x)._written if t.grad is not False else None  # None: read again, as the root has it
     elif t.is_buffer(x):
         t.assign(x, unseen(t, t.value(x), value) if unobserved and id(x) in t.assigned else value)
