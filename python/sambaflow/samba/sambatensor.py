@@ -110,7 +110,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
     _kept_name = False  # the name is that of what it was cast from or is a view of: same_value.py
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
-    _unobserved = False  # another name, by data or detach(), of memory with values: the memory has no gradient of what it is given
+    _unobserved = False  # another name, by data or detach(), of memory with values: the memory gets no gradient by it
     batch_dim = None
     materializer = None
 
