@@ -141,7 +141,7 @@ def memory(arguments, folder):
     other.close()
     print(f"{folder.name} lora, PEFT in bfloat16: {theirs / 1e6:.0f} MB", flush=True)
     results = {"peft": theirs}
-    for base, *bound in (("int8",), ("int4",), ("int4", "--memory-budget", "800000000")):
+    for base, *bound in (("int8",), ("int4",), ("int4", "--memory-budget", "500000000")):
         pef, weights = compiled(arguments, folder, "lora", "--base", base, *bound)
         with tempfile.NamedTemporaryFile("r") as told:
             words = ["run", pef, "--load", weights, "--partial", "--num-iterations", "2", "--threads", arguments.threads]
