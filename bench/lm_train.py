@@ -142,7 +142,7 @@ def memory(arguments, folder):
     print(f"{folder.name} lora, PEFT in bfloat16: {theirs / 1e6:.0f} MB", flush=True)
     results = {"peft": theirs}
     bounds = {"int8": "800000000", "int4": "500000000"}
-    for base, *bound in [(base, *words) for base in bounds for words in ((), ("--memory-budget", bounds[base]))]:
+    for base, bound in [(name, words) for name in bounds for words in ([], ["--memory-budget", bounds[name]])]:
         pef, weights = compiled(arguments, folder, "lora", "--base", base, *bound)
         with tempfile.NamedTemporaryFile("r") as told:
             words = ["run", pef, "--load", weights, "--partial", "--num-iterations", "2", "--threads", arguments.threads]
