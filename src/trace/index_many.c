@@ -126,14 +126,15 @@ static void arrange(joint *j, const samba_node *x, int count, const samba_value 
 static bool count_between(joint *j, const samba_node *x, int last, const samba_value *indices, samba_value *all)
 {
     int between = 0;
-    int64_t shape[SAMBA_MAX_RANK], named = 1, whole = 1;
+    int64_t shape[SAMBA_MAX_RANK];
+    double named = 1, whole = 1; /* indices may name more elements than an int64 counts */
     for (int d = 0; d <= last; d++) {
-        whole *= x->shape[d];
-        named *= indices[d].graph ? 1 : x->shape[d];
+        whole *= (double)x->shape[d];
+        named *= indices[d].graph ? 1 : (double)x->shape[d];
         between += indices[d].graph ? 0 : 1;
     }
     for (int i = 0; i < j->index_rank; i++)
-        named *= j->index_shape[i];
+        named *= (double)j->index_shape[i];
     if (j->index_rank + between > SAMBA_MAX_RANK || named > whole)
         return false;
     const int rank = j->index_rank + between;

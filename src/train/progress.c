@@ -25,13 +25,13 @@ void samba_progress_begin(samba_progress *progress, FILE *file, const char *labe
                                  .label = label};
 }
 
-/* Gives the seconds that are left. */
-static double fill_bar(char bar[WIDTH + 1], double share, double spent)
+static int seconds_left(double share, double spent) { return (int)(spent * (1 - share) / share); }
+
+static void fill_bar(char bar[WIDTH + 1], double share)
 {
     for (int i = 0; i < WIDTH; i++)
         bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
     bar[WIDTH] = '\0';
-    return spent * (1 - share) / share;
 }
 
 static bool line_is_due(samba_progress *progress, double spent)
@@ -45,13 +45,14 @@ static bool line_is_due(samba_progress *progress, double spent)
 
 static void print_line(samba_progress *progress, int64_t done, double loss)
 {
-    const double spent = samba_seconds() - progress->start, share = (double)done / (double)progress->total;
+    const double spent = samba_seconds() - progress->start;
     if (done == 0 || !line_is_due(progress, spent))
         return;
     fprintf(progress->file, "%s  step %lld", progress->label, (long long)done);
-    if (progress->total > 0)
-        fprintf(progress->file, "/%lld  %d:%02d left", (long long)progress->total, (int)(spent * (1 - share) / share) / 60,
-                (int)(spent * (1 - share) / share) % 60);
+    if (progress->total > 0) {
+        const int left = seconds_left((double)done / (double)progress->total, spent);
+        fprintf(progress->file, "/%lld  %d:%02d left", (long long)progress->total, left / 60, left % 60);
+    }
     fprintf(progress->file, "  %.0f samples/s  loss %.4f\n", (double)(done * progress->samples_per_step) / spent, loss);
     fflush(progress->file);
 }
@@ -76,9 +77,10 @@ void samba_progress_step(samba_progress *progress, int64_t done, double loss)
     }
     double share = (double)done / (double)progress->total;
     char bar[WIDTH + 1];
-    double left = fill_bar(bar, share, spent);
+    const int left = seconds_left(share, spent);
+    fill_bar(bar, share);
     fprintf(progress->file, "\r%s [%s] %3.0f %%  %.0f samples/s  %d:%02d left  loss %.4f\033[K", progress->label, bar,
-            100 * share, (double)(done * progress->samples_per_step) / spent, (int)left / 60, (int)left % 60, loss);
+            100 * share, (double)(done * progress->samples_per_step) / spent, left / 60, left % 60, loss);
     fflush(progress->file);
 }
 
@@ -89,9 +91,9 @@ void samba_progress_share(samba_progress *progress, double share, const char *wo
     double now = samba_seconds(), spent = now - progress->start;
     if (share <= 0)
         return;
+    const int left = seconds_left(share, spent);
     if (!progress->bar) {
         if (progress->lines && line_is_due(progress, spent)) {
-            const int left = (int)(spent * (1 - share) / share);
             fprintf(progress->file, "%s  %.0f %%  %d:%02d left  %s\n", progress->label, 100 * share, left / 60, left % 60, words);
             fflush(progress->file);
         }
@@ -101,9 +103,9 @@ void samba_progress_share(samba_progress *progress, double share, const char *wo
         return;
     progress->drawn = now;
     char bar[WIDTH + 1];
-    double left = fill_bar(bar, share, spent);
-    fprintf(progress->file, "\r%s [%s] %3.0f %%  %d:%02d left  %s\033[K", progress->label, bar, 100 * share, (int)left / 60,
-            (int)left % 60, words);
+    fill_bar(bar, share);
+    fprintf(progress->file, "\r%s [%s] %3.0f %%  %d:%02d left  %s\033[K", progress->label, bar, 100 * share, left / 60, left % 60,
+            words);
     fflush(progress->file);
 }
 
