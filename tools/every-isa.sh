@@ -3,7 +3,7 @@
 # The tests and the comparisons with PyTorch as on other processors: with each instruction set that this one has, or those that
 # are named, and with one thread and two. Our programs and tests obey SAMBAFLOW_ISA, and the libraries beside them are kept to the
 # same instructions by variables of their own, as a processor without the others would keep them.
-# Usage: tools/every-isa.sh BUILD_FOLDER [check|torch|python ...] [generic|avx2|avx512 ...] [1|2 ...]
+# Usage: tools/every-isa.sh BUILD_FOLDER [check|torch|python ...] [generic|avx2|avx512|amx ...] [1|2 ...]
 #   check   every test of make check           torch    losses and gradients beside PyTorch (tests/torch)
 #   python  the Python tests, operators and random graphs of tests/python/check.sh, in the environment that make check-torch makes
 set -euo pipefail

@@ -3,7 +3,7 @@
 # What keeps a process to an instruction set, as a processor without the better ones would: variables of the environment,
 # NAME=VALUE, one a line, of SambaFlow, libxsmm, PyTorch, oneDNN, MKL, NumPy and XLA. No variable of ONNX Runtime is known. XLA's
 # YNNPACK asks the processor alone, so XLA is told to do without it.
-# Usage: tools/isa-variables.sh generic|avx2|avx512|neon
+# Usage: tools/isa-variables.sh generic|avx2|avx512|amx|neon
 set -eu
 case ${1:-} in
 generic)
@@ -26,7 +26,12 @@ neon)
     limits='ATEN_CPU_CAPABILITY=default
 ONEDNN_MAX_CPU_ISA=ADVANCED_SIMD'
     ;;
-avx512) limits= ;; # the best that any of them uses here
+avx512) # without AMX
+    limits='ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16
+MKL_ENABLE_INSTRUCTIONS=AVX512_E3
+XLA_FLAGS=--xla_cpu_max_isa=AVX512_BF16'
+    ;;
+amx) limits= ;; # the best that any of them uses here
 *)
     echo "isa-variables: how other programs are kept to '${1:-}' is not known here" >&2
     exit 2

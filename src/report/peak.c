@@ -9,6 +9,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 #include "base/team.h"
+#include "device/cpu/isa/processor.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
@@ -82,6 +83,26 @@ static __attribute__((target("avx512f,avx512bf16"))) float loop_bf16(int64_t rou
         sums[0] = _mm512_add_ps(sums[0], sums[i]);
     return _mm512_cvtss_f32(sums[0]);
 }
+
+/* The same by AMX: 12 products of registers of 16 x 16 pairs, onto four sums in turn. */
+enum { AMX_PRODUCTS = 16 * 16 * 32 /* multiply-adds of an instruction */ };
+static __attribute__((target("amx-tile,amx-bf16"))) float loop_amx(int64_t rounds, float start)
+{
+    struct {
+        uint8_t palette, zeros[15];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1};
+    for (int i = 0; i < 8; i++)
+        shapes.row_bytes[i] = 64, shapes.rows[i] = 16;
+    __asm__ volatile("ldtilecfg %0" ::"m"(shapes) : "memory");
+    for (int64_t n = 0; n < rounds; n++)
+        for (int i = 0; i < SUMS / 4; i++)
+            __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+                             "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+    __asm__ volatile("tilerelease");
+    return start;
+}
 #endif
 
 typedef float peak_loop(int64_t rounds, float start);
@@ -98,7 +119,11 @@ static bool is_kept_plain(void)
 static bool is_kept_below(const char *name)
 {
     const char *kept = getenv("SAMBAFLOW_ISA");
-    return kept && (strcmp(kept, "generic") == 0 || (strcmp(kept, "avx2") == 0 && strcmp(name, "avx2") != 0));
+    static const char *const sets[] = {"generic", "avx2", "avx512", "amx"};
+    for (int i = 0; kept && i < (int)(sizeof sets / sizeof *sets) && strcmp(sets[i], name) != 0; i++)
+        if (strcmp(sets[i], kept) == 0)
+            return true;
+    return false;
 }
 #endif
 
@@ -163,6 +188,8 @@ double samba_measure_fma_peak(int threads)
 double samba_measure_bf16_peak(int threads)
 {
 #if defined(__x86_64__)
+    if (!is_kept_below("amx") && samba_processor_gives_amx())
+        return measure(loop_amx, AMX_PRODUCTS, threads);
     if (__builtin_cpu_supports("avx512bf16") && !is_kept_below("avx512"))
         return measure(loop_bf16, 32, threads);
 #endif

@@ -15,7 +15,7 @@ if grep -q fsanitize "$build/compile_commands.json"; then
     echo "what is counted is the plain build's; sanitizers add to everything"
     exit 77
 fi
-[ "${SAMBAFLOW_ISA:-}" != avx512 ] || unset SAMBAFLOW_ISA # valgrind's processor has none
+case ${SAMBAFLOW_ISA:-} in avx512 | amx) unset SAMBAFLOW_ISA ;; esac # valgrind's processor has none
 instructions() {
     OMP_NUM_THREADS=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>"$folder/said" >/dev/null ||
         { cat "$folder/said" >&2; exit 1; }

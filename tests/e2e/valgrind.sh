@@ -12,7 +12,7 @@ if grep -q fsanitize "$build/compile_commands.json"; then
     echo "valgrind and the address sanitizer exclude each other; the plain build runs this test"
     exit 77
 fi
-[ "${SAMBAFLOW_ISA:-}" != avx512 ] || unset SAMBAFLOW_ISA # valgrind's processor has none
+case ${SAMBAFLOW_ISA:-} in avx512 | amx) unset SAMBAFLOW_ISA ;; esac # valgrind's processor has none
 # OpenMP keeps its threads and libxsmm its code until the process ends: still reachable, which is no leak.
 valgrind="valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect"
 $valgrind "$build/examples/lenet" compile --batch-size 32 --output-folder "$folder" --pef-name lenet

@@ -121,14 +121,14 @@ TEST(blocks)
 {
     static sides s;
     seed_anew();
-    SAMBA_EACH_ISA (isa)
-        for (int i = 0; i < 60; i++) {
-            const samba_blocks *blocks = samba_kernels_for((samba_isa)isa)->blocks;
-            draw_sides(&s);
-            check_packs(blocks, &s);
-            check_products(blocks, &s, true);
-            check_products(blocks, &s, false);
-        }
+    SAMBA_EACH_KERNELS(isa)
+    for (int i = 0; i < 60; i++) {
+        const samba_blocks *blocks = samba_kernels_for((samba_isa)isa)->blocks;
+        draw_sides(&s);
+        check_packs(blocks, &s);
+        check_products(blocks, &s, true);
+        check_products(blocks, &s, false);
+    }
 }
 
 static void to_bfloat16(const float *from, uint16_t *to)
@@ -137,12 +137,13 @@ static void to_bfloat16(const float *from, uint16_t *to)
         to[i] = samba_float_to_bfloat16(from[i]); /* exactly */
 }
 
-static void check_pairs(const samba_cpu_machine *machine, const sides *s)
+/* AMX has rows one under the other alone. */
+static void check_pairs(const samba_cpu_machine *machine, samba_dense_fn *multiply, bool may_lie, const sides *s)
 {
     static float c[MOST_ROWS * PITCH], before[MOST_ROWS * PITCH];
     static uint16_t a[PITCH * PITCH], b[PITCH * PITCH], rows[2 * MOST_PACKED], panel[2 * MOST_PACKED];
     int64_t pairs = (s->depth + 1) / 2, width = (s->cols + SAMBA_DENSE_ROUND - 1) / SAMBA_DENSE_ROUND * SAMBA_DENSE_ROUND;
-    bool rows_lie = s->row_stride == 1;
+    bool rows_lie = may_lie && s->row_stride == 1;
     int64_t row_ld = rows_lie ? s->rows : pairs + up_to(2);
     to_bfloat16(s->a, a);
     to_bfloat16(s->b, b);
@@ -150,7 +151,7 @@ static void check_pairs(const samba_cpu_machine *machine, const sides *s)
     if (rows_lie)
         samba_pack_pairs(machine->kernels, a, s->k_stride, 1, s->depth, s->rows, rows, row_ld);
     else
-        samba_pack_rows_of_pairs(machine->kernels, a, 1, s->row_stride, s->depth, s->rows, rows, 2 * row_ld);
+        samba_pack_rows_of_pairs(machine->kernels, a, s->k_stride, s->row_stride, s->depth, s->rows, rows, 2 * row_ld);
     samba_pack_pairs(machine->kernels, b, PITCH, 1, s->depth, s->cols, panel, width);
     for (int again = 0; again < 2; again++) {
         for (int64_t i = 0; i < MOST_ROWS * PITCH; i++) {
@@ -170,7 +171,8 @@ static void check_pairs(const samba_cpu_machine *machine, const sides *s)
                              .from_ld = PITCH,
                              .c = c,
                              .ldc = PITCH};
-        samba_dense_pairs_of(machine)(&block, &fetch);
+        samba_fetch_rows(&fetch, rows, PITCH, PITCH, PITCH);
+        multiply(&block, &fetch);
         check_sums(c, again ? before : NULL, s, 0, s->cols);
     }
 }
@@ -180,11 +182,14 @@ TEST(pairs)
     static sides s;
     seed_anew();
     const samba_cpu_machine *machine = machine_with(samba_isa_best(), false);
-    if (!samba_dense_pairs_of(machine))
-        return; /* this processor multiplies floats alone */
+    samba_dense_fn *vectors = samba_dense_pairs_of(machine),
+                   *amx = samba_dense_amx_of(machine); /* NULL: the processor has none */
     for (int i = 0; i < 100; i++) {
         draw_sides(&s);
-        check_pairs(machine, &s);
+        if (vectors)
+            check_pairs(machine, vectors, true, &s);
+        if (amx)
+            check_pairs(machine, amx, false, &s);
     }
 }
 

@@ -50,9 +50,10 @@ TEST(one_value_wherever_it_stands)
     seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     int checked = 0;
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+    SAMBA_EACH_KERNELS(isa)
+    {
         const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
-        for (int op = 0; kernels && op < SAMBA_TILE_COUNT; op++)
+        for (int op = 0; op < SAMBA_TILE_COUNT; op++)
             for (int class_ = 0; class_ < 3; class_++) {
                 const samba_tile_form form = samba_tile_table[op].form;
                 if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) &&

@@ -17,9 +17,11 @@ static const samba_dtype class_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_
 /* The next ISA's kernels; NULL after the last. */
 static const samba_kernels *next_kernels(int *isa)
 {
-    while (*isa < SAMBA_ISA_COUNT)
-        if (samba_kernels_for((samba_isa)(*isa)++))
-            return samba_kernels_for((samba_isa)(*isa - 1));
+    SAMBA_EACH_KERNELS(i)
+    if (i >= *isa) {
+        *isa = i + 1;
+        return samba_kernels_for((samba_isa)i);
+    }
     return NULL;
 }
 
@@ -97,7 +99,8 @@ static bool is_right(int op, int class_, int to, tile_value a, tile_value b, til
         double rounded = rounded_to(class_, want->f);
         if (isnan(rounded) ? isnan(got.f) : got.f == rounded)
             return true;
-        return isfinite(rounded) && fabs(got.f - want->f) <= 4 * unit_in_last_place(class_, want->f);
+        /* docs/accuracy.md: float64's silu and mish are within 5 units; and what is wanted is not always rounded right */
+        return isfinite(rounded) && fabs(got.f - want->f) <= (class_ == SAMBA_F64 ? 6 : 4) * unit_in_last_place(class_, want->f);
     }
     default: {
         double scale = samba_tile_table[op].form == SAMBA_FORM_BINARY ? fmax(fabs(b.f), 1) : 1;

@@ -25,6 +25,10 @@ const char *samba_isa_list(char *text, size_t size); /* the names of all that th
 #define SAMBA_EACH_ISA(isa)                                                                                                      \
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)                                                                              \
         if (samba_kernels_for((samba_isa)isa))
+/* The same without those that use another's kernels. */
+#define SAMBA_EACH_KERNELS(i)                                                                                                    \
+    SAMBA_EACH_ISA (i)                                                                                                           \
+        if ((int)samba_kernels_for((samba_isa)i)->isa == i)
 /* The family of processors that a set belongs to, where this build has no kernels for it; NULL: it has, or no set is called so */
 const char *samba_isa_elsewhere(const char *name);
 /* device/cpu/machine.h: what is known of the machine; the only one that asks */

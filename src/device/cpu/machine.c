@@ -135,8 +135,10 @@ void samba_cpu_machine_figure(samba_cpu_machine *machine)
 
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 {
-    static const bool pairs[SAMBA_ISA_COUNT] = {
-#define ISA(name, family, flags, features, libxsmm, pairs) pairs,
+    static const struct {
+        bool pairs, amx;
+    } multiplies[SAMBA_ISA_COUNT] = {
+#define ISA(name, family, kernels, flags, features, libxsmm, pairs, amx) {pairs, amx},
 #include "device/cpu/isa/sets.def"
 #undef ISA
     };
@@ -146,7 +148,8 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
     machine->vector_registers = kernels->vector_registers;
     machine->fused = kernels->fused;
     machine->masked = kernels->masked;
-    machine->pairs = pairs[isa] && samba_processor_has_pairs();
+    machine->pairs = multiplies[isa].pairs && samba_processor_has_pairs();
+    machine->amx = multiplies[isa].amx;
     machine->libxsmm = samba_xsmm_keeps_to(isa);
     find_sizes(machine->cache_bytes);
     samba_cpu_machine_figure(machine);
@@ -226,6 +229,7 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
     tell_text(&t, "fused", machine->fused ? "yes" : "no", "a multiply-add is one instruction, rounded once");
     tell_text(&t, "masked", machine->masked ? "yes" : "no", "a part of a vector costs what a whole one does");
     tell_text(&t, "bfloat16_pairs", machine->pairs ? "yes" : "no", "products of bfloat16 have instructions of their own");
+    tell_text(&t, "amx", machine->amx ? "yes" : "no", "large products of bfloat16 multiply matrices in registers");
     tell_text(&t, "libxsmm", machine->libxsmm ? "yes" : "no", "its kernels are used for small blocks");
     for (int i = 0; i < SAMBA_CPU_CACHES; i++) {
         t.group = caches[i];

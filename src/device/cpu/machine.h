@@ -34,6 +34,7 @@ struct samba_cpu_machine {
     bool fused;   /* a multiply-add is one instruction, rounded once */
     bool masked;  /* a part of a vector costs what a whole one does */
     bool pairs;   /* products of pairs of bfloat16 are faster than those of floats */
+    bool amx;     /* large ones are AMX's, where the system gives it to this process */
     bool libxsmm; /* its kernels use no better instructions than `isa` */
     int64_t near; /* bytes that stay in the caches a processor reaches, between two stages that touch them */
 #define GROUP(name, meaning) struct {

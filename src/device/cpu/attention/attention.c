@@ -373,8 +373,9 @@ samba_status samba_prepare_attention(const samba_preparing *prepare, const samba
     s->size = s->class_ == SAMBA_F32 ? 4 : 8;
     s->unit = s->class_ == SAMBA_F32 ? M_LN2 : 1;
     s->group = s->attention.hkv > 0 ? s->h / s->attention.hkv : 1;
+    /* where there is AMX, pairs take twice as long by vectors as floats do */
     s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->machine->libxsmm &&
-              prepare->machine->pairs;
+              prepare->machine->pairs && !prepare->machine->amx;
     resolve(stage, s);
     s->each = 1;
     if (s->attention.slots > 0)

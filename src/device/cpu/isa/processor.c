@@ -7,6 +7,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* A feature that sets.def names. */
 #define FEATURE(name)                                                                                                            \
@@ -25,6 +29,27 @@ static bool has_f16c(void) /* GCC 10 does not know the name */
 }
 
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
+
+/* Products of bfloat16 by matrices in registers, which the system must save where threads change. */
+static bool has_amx(void)
+{
+    enum { OSXSAVE = 1 << 27, AMX = 1 << 22 | 1 << 24, SAVED = 3 << 17 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & AMX) != AMX)
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & SAVED) == SAVED && samba_processor_has_pairs();
+}
+
+bool samba_processor_gives_amx(void)
+{
+#if defined(__linux__)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return has_amx() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
 
 /* Intel describes its caches in leaf 4, AMD the same way in leaf 0x8000001D: one cache a subleaf, until one of type 0. */
 void samba_processor_cache(int level, samba_cpu_cache *cache)
@@ -47,6 +72,8 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
 }
 
 #else
+bool samba_processor_gives_amx(void) { return false; }
+
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
@@ -79,7 +106,7 @@ bool samba_processor_has(samba_isa isa)
 {
     switch (isa) {
 #define HAS(feature) &&has_##feature()
-#define ISA(name, family, flags, features, ...)                                                                                  \
+#define ISA(name, family, kernels, flags, features, ...)                                                                         \
     case SAMBA_ISA_##name: return IN_##family(true features, false);
 #include "device/cpu/isa/sets.def"
 #undef ISA

@@ -21,6 +21,9 @@
 
 bool samba_processor_has(samba_isa isa); /* all features of its row in sets.def */
 bool samba_processor_has_pairs(void);    /* it multiplies pairs of bfloat16 (AVX512_BF16, ARM's BF16) */
+/* Asks the system for AMX, for this process and for good: Linux gives it to those that ask. Frames of signals are larger from
+ * then on, so nobody asks who has no use for it; false where there is none, or a thread's stack for signals is too small. */
+bool samba_processor_gives_amx(void);
 struct samba_cpu_cache;
 /* of data, level 1 the nearest; unchanged where it does not tell */
 void samba_processor_cache(int level, struct samba_cpu_cache *cache);

@@ -14,7 +14,7 @@ const char *const samba_isa_names[SAMBA_ISA_COUNT] = {
 const samba_kernels *samba_kernels_for(samba_isa isa)
 {
     static const samba_kernels *const tables[SAMBA_ISA_COUNT] = {
-#define ISA(name, family, ...) IN_##family(&samba_kernels_##name, NULL),
+#define ISA(name, family, kernels, ...) IN_##family(&samba_kernels_##kernels, NULL),
 #include "device/cpu/isa/sets.def"
 #undef ISA
     };

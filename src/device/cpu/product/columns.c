@@ -465,7 +465,8 @@ static samba_status prepare(const samba_preparing *to, const samba_contract_prob
 {
     columns *p = (columns *)frame;
     p->blocks = frame->machine->kernels->blocks;
-    p->multiply = p->half ? samba_dense_pairs_of(frame->machine) : p->blocks->dense;
+    samba_dense_fn *amx = p->half ? samba_dense_amx_of(frame->machine) : NULL;
+    p->multiply = amx ? amx : p->half ? samba_dense_pairs_of(frame->machine) : p->blocks->dense;
     if (p->half)
         p->paired.from = (const uint16_t *)samba_factor_bytes(problem, &frame->contract.b);
     else

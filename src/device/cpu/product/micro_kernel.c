@@ -2,6 +2,8 @@
  *
  * Micro-kernels of libxsmm: see micro_kernel.h. libxsmm counts columns first: its m is our columns, and its A our B. */
 #include "device/cpu/product/micro_kernel.h"
+#include "device/cpu/isa/processor.h"
+#include "device/cpu/product/amx.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/xsmm.h"
 
@@ -52,6 +54,16 @@ samba_dense_fn *samba_dense_pairs_of(const samba_cpu_machine *machine)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
     return machine->pairs ? samba_dense_pairs : NULL;
+#else
+    (void)machine;
+    return NULL;
+#endif
+}
+
+samba_dense_fn *samba_dense_amx_of(const samba_cpu_machine *machine)
+{
+#if defined(__x86_64__)
+    return machine->amx && samba_processor_gives_amx() ? samba_dense_amx : NULL;
 #else
     (void)machine;
     return NULL;

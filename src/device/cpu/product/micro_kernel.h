@@ -48,6 +48,8 @@ struct samba_fetch;
 /* Blocks of pairs of bfloat16 of any shape, as dense.h has them of floats; NULL where the machine has no pairs. */
 typedef void samba_dense_fn(const struct samba_dense *block, struct samba_fetch *fetch);
 samba_dense_fn *samba_dense_pairs_of(const samba_cpu_machine *machine);
+/* The same by AMX (amx.h), where the machine has it and the system gives it to this process. */
+samba_dense_fn *samba_dense_amx_of(const samba_cpu_machine *machine);
 
 struct samba_finish_rows;
 /* Rows of sums to results, as blocks.h has them. */

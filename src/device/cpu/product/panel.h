@@ -4,6 +4,7 @@
 #ifndef SAMBA_CPU_PANEL_H
 #define SAMBA_CPU_PANEL_H
 
+#include "device/cpu/product/amx.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/frame.h"
 
@@ -12,6 +13,7 @@ typedef struct samba_panels {
     const samba_kernels *kernels;
     void (*multiply)(const samba_dense *block, samba_fetch *fetch);
     bool half;     /* bfloat16 pairs */
+    bool amx;      /* multiplied by AMX */
     bool strips;   /* packed A is */
     bool rows_lie; /* packed A is [k][rows] */
     bool a_in_place;
@@ -19,9 +21,11 @@ typedef struct samba_panels {
     bool direct;   /* sums end where the result belongs */
     bool finishes; /* the epilogue is of the simple kind, and takes rows anywhere */
     bool apart;    /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
-    int64_t batches, m, n, k, width;                    /* width: columns of a panel */
-    bool share_a;                                       /* A is packed whole, B by units; else the other way */
-    bool keep_a, keep_b;                                /* packed whole, at refresh */
+    int64_t batches, m, n, k, width; /* width: columns of a panel */
+    int64_t strip;                   /* rows that registers take at once */
+    int64_t row_piece, row_pieces;   /* rows that are dealt together: AMX's registers have many; how many such */
+    bool share_a;                    /* A is packed whole, B by units; else the other way */
+    bool keep_a, keep_b;             /* packed whole, at refresh */
     int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
     int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels, last_panels;
     int64_t own_panels, own_panels_few_rows; /* of a unit, at most, where B is its own */
@@ -42,7 +46,10 @@ static inline int64_t samba_panel_depth_of(const samba_panels *p, int64_t step)
     return at_most(p->step, p->k - step * p->step);
 }
 /* Rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
-static inline int64_t samba_panel_row_of(const samba_panels *p, int64_t block) { return p->m * block / p->row_blocks; }
+static inline int64_t samba_panel_row_of(const samba_panels *p, int64_t block)
+{
+    return at_most(p->row_pieces * block / p->row_blocks * p->row_piece, p->m);
+}
 static inline int64_t samba_panel_rows_of(const samba_panels *p, int64_t block)
 {
     return samba_panel_row_of(p, block + 1) - samba_panel_row_of(p, block);

@@ -34,7 +34,8 @@ double samba_panel_work(const samba_frame *frame, samba_frame_phase phase, int64
     double rows = (double)(samba_panel_row_of(p, at.i1) - samba_panel_row_of(p, at.i0)), cols = lanes_of(p, &at),
            k = (double)p->k;
     double own = samba_panel_owns_a(p) && !p->a_in_place ? rows : samba_panel_owns_b(p) ? cols : 0;
-    return rows * cols * k * frame->multiply * (p->half ? 0.5 : 1) + own * k * pack_time + (p->apart ? 0 : rows * cols * element);
+    double multiply = p->amx ? frame->machine->panel.amx : p->half ? 0.5 : 1;
+    return rows * cols * k * frame->multiply * multiply + own * k * pack_time + (p->apart ? 0 : rows * cols * element);
 }
 
 /* The shared side is read once to be packed, and then by each unit, the other by who multiplies it. */
@@ -60,7 +61,8 @@ int samba_panel_held(const samba_frame *frame, samba_held held[SAMBA_HELD])
 {
     const samba_panels *p = (const samba_panels *)frame;
     int64_t depth = samba_panel_packed_depth(p, p->step) * SAMBA_PANEL_ELEMENT, range = p->unit_panels * p->width;
-    held[0] = (samba_held){"panel: a strip of A", 1, p->kernels->blocks->dense_rows * depth};
+    held[0] = p->amx ? (samba_held){"panel: columns of B that AMX takes at once", 1, SAMBA_AMX_COLS * depth}
+                     : (samba_held){"panel: a strip of A", 1, p->strip * depth};
     held[1] = p->share_a ? (samba_held){"panel: a unit's panels of B", 2, range * depth}
                          : (samba_held){"panel: a block of A and a panel of B", 2, (p->rows + p->width) * depth};
     held[2] = p->share_a ? (samba_held){"panel: blocks of A that a unit reads in a step", 3, p->unit_blocks * p->rows * depth}
@@ -146,7 +148,7 @@ static bool reads_a(const samba_panels *p, const samba_factor *a)
 static void choose_sizes(samba_panels *p)
 {
     const samba_cpu_machine *machine = p->frame.machine;
-    int64_t strip = p->kernels->blocks->dense_rows, line = p->width * SAMBA_PANEL_ELEMENT, least = machine->panel.least_step;
+    int64_t line = (p->amx ? SAMBA_AMX_COLS : p->width) * SAMBA_PANEL_ELEMENT, least = machine->panel.least_step;
     int64_t depth = at_most(machine->panel.hot / line, machine->product.step);
     if (depth < least) {
         depth = machine->product.step;
@@ -154,9 +156,11 @@ static void choose_sizes(samba_panels *p)
             depth -= at_most(SAMBA_DENSE_ROUND, depth - least);
     }
     depth = depth < SAMBA_DENSE_ROUND ? SAMBA_DENSE_ROUND : depth / SAMBA_DENSE_ROUND * SAMBA_DENSE_ROUND;
-    int64_t rows = at_most(machine->panel.block / (depth * SAMBA_PANEL_ELEMENT) - p->width, machine->panel.rows) / strip * strip;
+    int64_t rows = at_most(machine->panel.block / (depth * SAMBA_PANEL_ELEMENT) - p->width,
+                           p->amx ? machine->panel.rows_amx : machine->panel.rows) /
+                   p->strip * p->strip;
     p->step = p->half ? 2 * depth : depth;
-    p->rows = rows < strip ? strip : rows;
+    p->rows = rows < p->strip ? p->strip : rows;
     p->own_panels = machine->panel.own / (depth * line);
     p->own_panels_few_rows = machine->panel.own_few_rows / (depth * line);
 }
@@ -175,7 +179,7 @@ static double dealt_time(const samba_panels *p, int64_t by_rows, int64_t by_colu
 static void find_room(const samba_panels *p, int threads, int64_t *rows, int64_t *panel_count)
 {
     const samba_cpu_machine *machine = p->frame.machine;
-    int64_t depth = samba_panel_packed_depth(p, p->step) * SAMBA_PANEL_ELEMENT, least = p->kernels->blocks->dense_rows;
+    int64_t depth = samba_panel_packed_depth(p, p->step) * SAMBA_PANEL_ELEMENT, least = p->strip;
     int64_t second = samba_cpu_room(machine, 2, threads, INT64_MAX) / depth,
             third = samba_cpu_room(machine, 3, threads, INT64_MAX) / depth;
     *rows = p->share_a ? third : at_most(second - p->width, p->rows);
@@ -201,7 +205,7 @@ static void deal_units(samba_panels *p, int threads)
     int64_t end = at_most(first > TURNS * threads ? first : (int64_t)TURNS * threads, columns);
     for (int64_t c = first; c <= end; c++)
         for (int64_t turn = 1; turn <= TURNS; turn++) {
-            int64_t r = at_most(turn * threads / (c * p->batches), divide_up(p->m, p->kernels->blocks->dense_rows));
+            int64_t r = at_most(turn * threads / (c * p->batches), divide_up(p->m, p->strip));
             r = r < fewest ? fewest : r;
             double time = dealt_time(p, r, c, threads);
             if (time >= least)
@@ -217,11 +221,11 @@ static void deal_units(samba_panels *p, int threads)
     p->row_units = best_rows;
     p->unit_blocks = divide_up(divide_up(p->m, best_rows), p->rows); /* no block is larger than it was */
     p->row_blocks = best_rows * p->unit_blocks;
-    if (p->row_blocks > p->m) {
+    if (p->row_blocks > p->row_pieces) {
         p->unit_blocks = 1;
         p->row_blocks = best_rows;
     }
-    p->rows = divide_up(p->m, p->row_blocks);
+    p->rows = divide_up(p->row_pieces, p->row_blocks) * p->row_piece;
     p->unit_blocks = p->share_a ? p->unit_blocks : 1;
     p->row_units = p->share_a ? p->row_units : p->row_blocks;
 }
@@ -244,7 +248,8 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, low ? most_rows / 2 : most_rows, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->row_pieces, (low ? most_rows / 2 : most_rows) / p->row_piece, p->share_a ? 1 : deals, &p->rows);
+    p->rows *= p->row_piece;
     p->panel_count = (p->n + p->width - 1) / p->width;
     p->pack_panels = p->frame.machine->panel.pack_columns > p->width ? p->frame.machine->panel.pack_columns / p->width : 1;
     p->panel_packs = (p->panel_count + p->pack_panels - 1) / p->pack_panels;
@@ -274,7 +279,7 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
 static void lay_out(samba_panels *p)
 {
     int64_t depth = samba_panel_packed_depth(p, p->step), a_bytes, b_bytes, own;
-    p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
+    p->rows_lie = !p->amx && p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
     p->strips = !p->half && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
@@ -336,8 +341,7 @@ static double multiply_time(const samba_panels *p)
 {
     const samba_cpu_machine *machine = p->frame.machine;
     int64_t lanes = p->kernels->lanes, vectors = (at_most(p->n, p->width) + lanes - 1) / lanes;
-    double pairs = p->half ? 2 : 1,
-           strips = (double)(p->row_blocks * samba_dense_strips(p->rows, p->kernels->blocks->dense_rows));
+    double pairs = p->half ? 2 : 1, strips = (double)(p->row_blocks * samba_dense_strips(p->rows, p->strip));
     double chains = (double)(p->m * vectors) / strips * (vectors == 1 && strips > 1 ? 2 : 1);
     double waits = chains < machine->panel.chains ? machine->panel.chains / chains : 1;
     double steps = (double)p->m * vectors_of(p, lanes) * (double)p->k / pairs;
@@ -396,13 +400,19 @@ double samba_panel_plan(const samba_contract_problem *problem, samba_frame *fram
         return -1;
     p->kernels = problem->machine->kernels;
     p->half = is_pairs(problem);
-    p->multiply = p->half ? samba_dense_pairs_of(problem->machine) : p->kernels->blocks->dense;
+    p->multiply = p->half ? samba_dense_amx_of(problem->machine) : NULL;
+    p->amx = p->multiply != NULL;
+    if (!p->amx)
+        p->multiply = p->half ? samba_dense_pairs_of(problem->machine) : p->kernels->blocks->dense;
     p->whole_rows = problem->contract.whole_rows;
     p->batches = problem->batches;
     p->m = problem->m;
     p->n = problem->n;
     p->k = problem->k;
     p->width = p->kernels->blocks->dense_cols;
+    p->strip = p->amx ? SAMBA_AMX_ROWS : p->kernels->blocks->dense_rows;
+    p->row_piece = !p->amx ? 1 : p->m < problem->machine->panel.few_rows ? SAMBA_AMX_SIDE : SAMBA_AMX_ROWS;
+    p->row_pieces = divide_up(p->m, p->row_piece);
     p->keep_b = problem->constant_b;
     choose_blocks(p, problem);
     p->keep_a = problem->constant_a && !p->keep_b && !p->a_in_place;

@@ -22,7 +22,7 @@ bool samba_xsmm_is_ready(void)
 bool samba_xsmm_keeps_to(samba_isa isa)
 {
     static const int most[SAMBA_ISA_COUNT] = {
-#define ISA(name, family, flags, features, libxsmm, pairs) libxsmm,
+#define ISA(name, family, kernels, flags, features, libxsmm, ...) libxsmm,
 #include "device/cpu/isa/sets.def"
 #undef ISA
     };
