@@ -7,7 +7,7 @@ MESON_OPTIONS ?=
 SECONDS ?= 1800
 
 .PHONY: all packages demo demo-parallel check check-parallel prove-parallel \
-    check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
+    check-clang check-threads check-arm check-torch check-isa coverage prove prove-lm fuzz fuzz-files soak \
     bench bench-replicas asan docs format install wheel clean
 
 all: $(BUILD)/build.ninja
@@ -62,6 +62,10 @@ check-isa: all
 # float32": a part.
 prove: all
 	@tests/operators/check.sh $(BUILD) $(PROVE)
+
+# What is promised of language models, whole: two hours. LM="text fuzz": parts.
+prove-lm: all
+	@tools/prove-lm.sh $(BUILD) $(LM)
 
 # 5,000 random graphs, others every time; `make check` has 200. FUZZ="--seed 7": those again.
 fuzz: all

@@ -11,6 +11,7 @@ It needs NumPy, safetensors, torch, transformers and peft. A peer is a process o
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -144,11 +145,12 @@ def memory(arguments, folder):
     bounds = {"int8": "800000000", "int4": "500000000"}
     for base, bound in [(name, words) for name in bounds for words in ([], ["--memory-budget", bounds[name]])]:
         pef, weights = compiled(arguments, folder, "lora", "--base", base, *bound)
-        with tempfile.NamedTemporaryFile("r") as told:
-            words = ["run", pef, "--load", weights, "--partial", "--num-iterations", "2", "--threads", arguments.threads]
-            command = ["/usr/bin/env", "time", "-f", "%M", "-o", told.name, arguments.build / "sambaflow", *words]
-            subprocess.run([str(word) for word in command], check=True, capture_output=True)
-            mine = int(told.read().split()[-1]) * 1024
+        words = ["run", pef, "--load", weights, "--partial", "--num-iterations", "2", "--threads", arguments.threads]
+        process = subprocess.Popen([str(word) for word in (arguments.build / "sambaflow", *words)], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            sys.exit(f"sambaflow {' '.join(map(str, words))}: it has failed")
+        mine = usage.ru_maxrss * 1024
         print(f"{folder.name} lora, {' '.join((base, *bound))}: {mine / 1e6:.0f} MB, {mine / theirs:.2f} of it", flush=True)
         results[" ".join((base, *bound))] = mine
     return results

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of pairs of bfloat16 (dense.h) by AMX (Intel's Advanced Matrix Extensions): registers are matrices of 16 rows of 64 bytes,
- * and one instruction multiplies two of them. Four sums of 16 x 16 live in registers over all of k, beside two pieces of A and two
- * of B: each piece is used twice. A piece of A is 16 rows by 16 pairs of k, a piece of B 16 pairs of k by 16 columns, both as
- * they are packed.
+ * Blocks of pairs of bfloat16 (dense.h) by AMX (Intel's Advanced Matrix Extensions): registers are matrices of 16 rows of 64
+ * bytes, and one instruction multiplies two of them. Four sums of 16 x 16 live in registers over all of k, beside two pieces of
+ * A and two of B: each piece is used twice. A piece of A is 16 rows by 16 pairs of k, a piece of B 16 pairs of k by 16 columns,
+ * both as they are packed.
  *
  * What is left of rows or columns is a register of fewer rows or shorter ones, which the processor is told before a run of
  * blocks. What is left of k is copied to where zeros fill it up. Results flush subnormal numbers to zero, as the instruction
