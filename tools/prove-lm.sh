@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What docs/text.md, prepare.md, lm.md and generate.md promise of language models, measured whole: two hours, 60 GB of disk. What a
-# part prints is kept as BUILD_FOLDER/prove-lm/PART.log; the first four may run beside each other, the last wants a quiet machine.
+# What docs/text.md, prepare.md, lm.md and generate.md promise of language models, measured whole: two hours, 60 GB of disk. What
+# a part prints is kept as BUILD_FOLDER/prove-lm/PART.log. The first four may run beside each other; the last wants a quiet
+# machine.
 # Usage: tools/prove-lm.sh BUILD_FOLDER [PART ...] (all, one after the other)
 #   text     50 MB of mixed text by each tokenizer: ids, texts, speed; TOKENIZERS=FOLDER: real families' files (docs/text.md)
 #   prepare  500 drawn preparations beside the second implementation, 50 kills, 10 GB of text in 500 MB of memory

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a file of lines for `sambaflow prepare` that is larger than memory may be: prompts and completions of mixed text, drawn by
-a seed. Usage: large_text.py FILE GIGABYTES [SEED]"""
+"""Writes a file of lines for `sambaflow prepare` that is larger than memory may be: prompts and completions of mixed text, drawn
+by a seed. Usage: large_text.py FILE GIGABYTES [SEED]"""
 
 import json
 import random

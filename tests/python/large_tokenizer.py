@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 def main():
     made = Tokenizer(models.BPE())
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(False), decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=50257, initial_alphabet=alphabet, special_tokens=["<|endoftext|>"], show_progress=False)
+    letters, ends = pre_tokenizers.ByteLevel.alphabet(), ["<|endoftext|>"]
+    trainer = trainers.BpeTrainer(vocab_size=50257, initial_alphabet=letters, special_tokens=ends, show_progress=False)
     made.train_from_iterator((piece.decode("utf-8", "replace") for piece in list(pieces(16 << 20, 0))[4:]), trainer)
     made.save(sys.argv[1])
 

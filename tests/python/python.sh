@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints the path of a Python that has torch 2.13.0, transformers, pytest and what else the tests of tests/python compare with, and
-# the package as `pip install .` builds it from the sources as they are now. It makes its environment, BUILD_FOLDER/python-env, once.
-# Usage: tests/python/python.sh BUILD_FOLDER
+# Prints the path of a Python that has torch 2.13.0, transformers, pytest and what else the tests of tests/python compare with,
+# and the package as `pip install .` builds it from the sources as they are now. It makes its environment,
+# BUILD_FOLDER/python-env, once. Usage: tests/python/python.sh BUILD_FOLDER
 set -eu
 build=$(cd "$1" && pwd)
 env=$build/python-env
