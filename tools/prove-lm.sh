@@ -3,7 +3,8 @@
 # What docs/text.md, prepare.md, lm.md and generate.md promise of language models, measured whole: two hours, 60 GB of disk. What
 # a part prints is kept as BUILD_FOLDER/prove-lm/PART.log. The first four may run beside each other; the last wants a quiet
 # machine.
-# Usage: tools/prove-lm.sh BUILD_FOLDER [PART ...] (all, one after the other)
+# Usage: tools/prove-lm.sh BUILD_FOLDER [PART ...] (all, one after the other). PYTHON=PATH: one that tests/python/python.sh made,
+# as it is: for parts beside each other
 #   text     50 MB of mixed text by each tokenizer: ids, texts, speed; TOKENIZERS=FOLDER: real families' files (docs/text.md)
 #   prepare  500 drawn preparations beside the second implementation, 50 kills, 10 GB of text in 500 MB of memory
 #   tests    the tests of language models with two seeds
@@ -16,7 +17,7 @@ shift
 [ $# -gt 0 ] || set -- text prepare tests fuzz speed
 logs=$build/prove-lm
 mkdir -p "$logs"
-python=$(tests/python/python.sh "$build")
+python=${PYTHON:-$(tests/python/python.sh "$build")}
 export SAMBAFLOW_BUILD=$build PATH=$(dirname "$python"):$PATH
 
 part_text() {
