@@ -159,6 +159,12 @@ static void fetch_next(const samba_panels *p, int64_t unit, const samba_panels_u
     }
 }
 
+/* A shared panel that is multiplied next: the first rows that meet it would wait for all of it. */
+static void fetch_panel(const samba_panels *p, const char *b, int64_t step, int64_t panel, samba_fetch *fetch)
+{
+    samba_fetch_rows(fetch, b + panel_position(p, step, panel), panel_position(p, step, 1), 1, 0);
+}
+
 /* Stores that miss the caches hold up those behind them. */
 static void fetch_sums(const samba_panels *p, const samba_panels_unit *at, int64_t i, int64_t j, const float *sums,
                        samba_fetch *fetch)
@@ -268,6 +274,8 @@ static void run_unit(const samba_panels *p, const samba_workspace *room, int64_t
                     fetch_region(p, row0, samba_panel_rows_of(p, i), j * p->width, cols, &fetch);
                 for (int64_t l = j; l < until; l++) {
                     float *panel_sums = row_sums + (l - (group ? j : at.j0)) * p->width;
+                    if (p->asks_ahead && !own_b && (l + 1 < at.j1 || i + 1 < at.i1))
+                        fetch_panel(p, b, step, l + 1 < at.j1 ? l + 1 : at.j0, &fetch);
                     if (far_sums && l + 1 < at.j1)
                         fetch_sums(p, &at, i, l + 1, panel_sums + p->width, &fetch);
                     if (l == last)

@@ -17,6 +17,7 @@ typedef struct samba_panels {
     bool strips;   /* packed A is */
     bool rows_lie; /* packed A is [k][rows] */
     bool a_in_place;
+    bool asks_ahead; /* shared panels come nearer before they are multiplied */
     bool whole_rows;
     bool direct;   /* sums end where the result belongs */
     bool finishes; /* the epilogue is of the simple kind, and takes rows anywhere */

@@ -230,6 +230,12 @@ static void deal_units(samba_panels *p, int threads)
     p->row_units = p->share_a ? p->row_units : p->row_blocks;
 }
 
+/* Bytes of a block of rows, and of the panels that meet it now and next. */
+static int64_t held_together(const samba_panels *p)
+{
+    return (p->rows + 2 * p->width) * samba_panel_packed_depth(p, p->step) * SAMBA_PANEL_ELEMENT;
+}
+
 static void choose_blocks(samba_panels *p, const samba_contract_problem *problem)
 {
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
@@ -239,10 +245,11 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
     p->direct = samba_finish_takes_sums(&p->frame.finish) && samba_finish_is_even(&p->frame.finish) &&
                 p->frame.finish.bias != p->frame.finish.result;
     p->finishes = p->frame.finish.used && samba_finish_is_even(&p->frame.finish);
-    /* the sums need room, and panels are read from near */
-    bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near;
     choose_sizes(p);
-    int64_t most_rows = p->rows;
+    int64_t most_rows = p->rows, sums = p->whole_rows ? p->n : at_most(p->n, p->frame.machine->panel.hot_columns);
+    /* the sums need room, and panels are read from near */
+    bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near &&
+               held_together(p) + most_rows * sums * (int64_t)sizeof(float) > p->frame.machine->panel.ahead;
     p->steps = deal(p->k, p->step, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
@@ -266,6 +273,7 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
     /* alike in width, so that none leaves tiles half empty */
     deal(p->unit_panels, p->frame.machine->panel.hot_columns / p->width, 1, &p->hot_panels);
     p->last_panels = (p->frame.machine->panel.last_columns + p->width - 1) / p->width;
+    p->asks_ahead = held_together(p) <= p->frame.machine->panel.ahead;
     p->frame.units = p->batches * p->row_units * p->column_units;
     p->a_in_place = reads_a(p, &problem->contract.a);
     p->sums_ld = samba_panel_keeps_group(p) ? p->hot_panels * p->width + SAMBA_DENSE_ROUND /* no rows share a set of the cache */
