@@ -83,12 +83,8 @@ void SAMBA_ISA_NAME(samba_pack_panels)(const float *from, int64_t k_stride, int6
         float *d = to + l * COLS;
         for (int64_t j = 0; j < cols; j += 16)
             __builtin_prefetch(row + AHEAD * k_stride + j);
-        for (int64_t j = 0; j < whole; j += COLS, d += depth * COLS) UNROLL
-            for (int v = 0; v < COLS / LANES; v++) { /* a copy of so many bytes would be a call */
-                floats x;
-                __builtin_memcpy(&x, row + j + v * LANES, sizeof x);
-                __builtin_memcpy(d + v * LANES, &x, sizeof x);
-            }
+        for (int64_t j = 0; j < whole; j += COLS, d += depth * COLS)
+            __builtin_memcpy(d, row + j, COLS * sizeof *d);
         for (int64_t j = whole; whole < cols && j < whole + COLS; j++)
             d[j - whole] = j < cols ? row[j] : 0;
     }
