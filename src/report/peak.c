@@ -119,9 +119,8 @@ static bool is_kept_plain(void)
 static bool is_kept_below(const char *name)
 {
     const char *kept = getenv("SAMBAFLOW_ISA");
-    static const char *const sets[] = {"generic", "avx2", "avx512", "amx"};
-    for (int i = 0; kept && i < (int)(sizeof sets / sizeof *sets) && strcmp(sets[i], name) != 0; i++)
-        if (strcmp(sets[i], kept) == 0)
+    for (int i = 0; kept && i < SAMBA_ISA_COUNT && strcmp(samba_isa_names[i], name) != 0; i++)
+        if (strcmp(samba_isa_names[i], kept) == 0)
             return true;
     return false;
 }
