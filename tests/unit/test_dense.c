@@ -121,14 +121,14 @@ TEST(blocks)
 {
     static sides s;
     seed_anew();
-    SAMBA_EACH_KERNELS(isa)
-    for (int i = 0; i < 60; i++) {
-        const samba_blocks *blocks = samba_kernels_for((samba_isa)isa)->blocks;
-        draw_sides(&s);
-        check_packs(blocks, &s);
-        check_products(blocks, &s, true);
-        check_products(blocks, &s, false);
-    }
+    SAMBA_EACH_KERNELS (isa)
+        for (int i = 0; i < 60; i++) {
+            const samba_blocks *blocks = samba_kernels_for((samba_isa)isa)->blocks;
+            draw_sides(&s);
+            check_packs(blocks, &s);
+            check_products(blocks, &s, true);
+            check_products(blocks, &s, false);
+        }
 }
 
 static void to_bfloat16(const float *from, uint16_t *to)

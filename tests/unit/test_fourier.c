@@ -21,8 +21,7 @@ static void add_operand(tile_case *t, samba_dtype dtype, int64_t numel)
 /* By several threads what one gives, to the last bit. */
 static void check_bits(const tile_case *t, const char *name)
 {
-    SAMBA_EACH_KERNELS(isa)
-    {
+    SAMBA_EACH_KERNELS (isa) {
         char *first = NULL;
         for (int team = 1; team <= 3; team++) {
             samba_arena arena;

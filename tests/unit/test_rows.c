@@ -58,9 +58,9 @@ static void check_loops(const samba_rows *rows, int64_t width)
 TEST(loops)
 {
     seed_anew();
-    SAMBA_EACH_KERNELS(isa)
-    for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
-        check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
+    SAMBA_EACH_KERNELS (isa)
+        for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
+            check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
 }
 
 /* ---- attention of one query ---- */
@@ -121,8 +121,8 @@ TEST(queries)
     for (int i = 0; i < 7; i++)
         for (int how = 0; how < 4; how++) {
             samba_dtype dtype = how & 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
-            SAMBA_EACH_KERNELS(isa)
-            check_query(how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i], 1 + (i + how + isa) % 2, samba_isa_names[isa]);
+            SAMBA_EACH_KERNELS (isa)
+                check_query(how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i], 1 + (i + how + isa) % 2, samba_isa_names[isa]);
         }
 }
 

@@ -50,8 +50,7 @@ TEST(one_value_wherever_it_stands)
     seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     int checked = 0;
-    SAMBA_EACH_KERNELS(isa)
-    {
+    SAMBA_EACH_KERNELS (isa) {
         const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
         for (int op = 0; op < SAMBA_TILE_COUNT; op++)
             for (int class_ = 0; class_ < 3; class_++) {

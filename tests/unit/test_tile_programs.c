@@ -299,20 +299,20 @@ static void check_region(const region *r, int64_t extra)
         t.block[i] = rand() % 9 - 4;
     char *want = case_room(&t), *got = case_room(&t);
     naive_run(&t, want);
-    SAMBA_EACH_KERNELS(isa)
-    for (int threads = 1; threads <= 2; threads++) {
-        samba_arena arena;
-        const samba_tile_program *program;
-        volatile int32_t fault = 0;
-        samba_arena_init(&arena, context);
-        memcpy(got, t.memory, (size_t)t.bytes);
-        samba_preparing prepare = case_prepare(&t, context, &arena, (samba_isa)isa, threads, got, &fault);
-        need(samba_tile_program_new(&prepare, &t.stage, &program));
-        assert_true(samba_tile_has_collect(program));
-        run_regions(&t, program, r, extra, threads);
-        case_compare(&t, got, want, 0, "region");
-        samba_arena_free(&arena);
-    }
+    SAMBA_EACH_KERNELS (isa)
+        for (int threads = 1; threads <= 2; threads++) {
+            samba_arena arena;
+            const samba_tile_program *program;
+            volatile int32_t fault = 0;
+            samba_arena_init(&arena, context);
+            memcpy(got, t.memory, (size_t)t.bytes);
+            samba_preparing prepare = case_prepare(&t, context, &arena, (samba_isa)isa, threads, got, &fault);
+            need(samba_tile_program_new(&prepare, &t.stage, &program));
+            assert_true(samba_tile_has_collect(program));
+            run_regions(&t, program, r, extra, threads);
+            case_compare(&t, got, want, 0, "region");
+            samba_arena_free(&arena);
+        }
     free(want);
     free(got);
     case_end(&t);

@@ -29,8 +29,8 @@ typedef finding findings[FUNCTIONS][SAMBA_ISA_COUNT];
 static bool is_here[SAMBA_ISA_COUNT]; /* to ask the CPU takes long */
 static void ask_cpu(void)
 {
-    SAMBA_EACH_KERNELS(isa)
-    is_here[isa] = true;
+    SAMBA_EACH_KERNELS (isa)
+        is_here[isa] = true;
 }
 
 /* ---- functions, compiled ---- */
