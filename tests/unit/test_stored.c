@@ -84,6 +84,12 @@ static void check_layer(const layer *l)
         }
         if (l->m * l->n > 0)
             assert_memory_equal(given, samba_tensor_data(two), (size_t)(l->m * l->n) * sizeof(float));
+        if (l->form == FOUR && l->m * l->n > 0) { /* whatever instructions add products of bytes */
+            setenv("TEST_NO_BYTE_SUMS", "1", 1);
+            OWN_TENSOR *plain = run(l, FUNCTION(.threads = 1, .isa = samba_isa_names[isa]));
+            unsetenv("TEST_NO_BYTE_SUMS");
+            assert_memory_equal(given, samba_tensor_data(plain), (size_t)(l->m * l->n) * sizeof(float));
+        }
     }
 }
 
@@ -144,4 +150,74 @@ TEST(test_rows_alone)
     }
 }
 
-TEST_MAIN(test_forms, test_rows_alone)
+/* ---- several layers of one input ---- */
+
+/* Threads go through them without meeting; the smallest join a large one, and each has its own working memory. */
+static void check_several(layer_form form, int64_t m, int64_t k, const int64_t ns[4])
+{
+    layer layers[4];
+    samba_tensor *y[2][4], *inputs[4][3];
+    for (int i = 0; i < 4; i++) {
+        layers[i] = make_layer(form, m, ns[i], k);
+        memcpy(inputs[i], layers[i].inputs, sizeof inputs[i]);
+    }
+    for (int threads = 1; threads <= 2; threads++) {
+        OWN_GRAPH *g;
+        samba_function *made;
+        samba_tensor *all[9] = {layers[0].inputs[0]};
+        int count = 1;
+        need(samba_graph_new(context, "layers", &g));
+        need(samba_graph_add_input(g, all[0]));
+        samba_value x = samba_input(g, "x");
+        for (int i = 0; i < 4; i++) {
+            char name[8];
+            samba_value value[3] = {{0}};
+            snprintf(name, sizeof name, "y%d", i);
+            y[threads - 1][i] = tensor(name, SAMBA_FLOAT32, SIZES(m, ns[i]));
+            for (int of = 1; of < layers[i].count; of++) {
+                char other[8];
+                snprintf(other, sizeof other, "%c%d", of == 1 ? 'w' : 's', i);
+                samba_tensor *t = inputs[i][of];
+                samba_tensor *named = tensor(other, samba_tensor_dtype(t), samba_tensor_rank(t), samba_tensor_shape(t));
+                memcpy(samba_tensor_data(named), samba_tensor_data(t),
+                       (size_t)samba_tensor_numel(t) * samba_dtype_size(samba_tensor_dtype(t)));
+                need(samba_graph_add_input(g, named));
+                value[of] = samba_input(g, other);
+                all[count++] = named;
+            }
+            samba_output(g, name, samba_stored_linear(x, value[1], value[2], form == BFLOAT_TURNED));
+        }
+        need(samba_function_new(context, g, FUNCTION(.threads = threads), &made));
+        need(samba_function_run(made, all, y[threads - 1]));
+        samba_function_free(made);
+        for (int i = 1; i < count; i++)
+            samba_tensor_free(all[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (m * ns[i] > 0)
+            assert_memory_equal(samba_tensor_data(y[0][i]), samba_tensor_data(y[1][i]), (size_t)(m * ns[i]) * sizeof(float));
+        OWN_TENSOR *alone = run(&(layer){form, m, ns[i], k, {layers[0].inputs[0], inputs[i][1], inputs[i][2]}, layers[i].count},
+                                FUNCTION(.threads = 1));
+        if (m * ns[i] > 0)
+            assert_memory_equal(samba_tensor_data(y[1][i]), samba_tensor_data(alone), (size_t)(m * ns[i]) * sizeof(float));
+        samba_tensor_free(y[0][i]);
+        samba_tensor_free(y[1][i]);
+    }
+    for (int i = 0; i < 4; i++)
+        free_layer(&layers[i]);
+}
+
+TEST(test_layers_of_one_input)
+{
+    static const layer_form forms[] = {BFLOAT, BFLOAT_TURNED, EIGHT, FOUR};
+    seed_anew();
+    for (int turn = 0; turn < 12; turn++)
+        for (int f = 0; f < LENGTH(forms); f++) {
+            int64_t ns[4];
+            for (int i = 0; i < 4; i++)
+                ns[i] = next_random() % 3 == 0 ? (int64_t)(next_random() % 4) : 1 + (int64_t)(next_random() % 900);
+            check_several(forms[f], 1 + (int64_t)(next_random() % 14), 32 * (int64_t)(1 + next_random() % 20), ns);
+        }
+}
+
+TEST_MAIN(test_forms, test_rows_alone, test_layers_of_one_input)

@@ -15,7 +15,10 @@ enum { MOST_RANGES = 256 }; /* since the last meeting: a stage that would make m
 
 typedef struct gathered {
     int count;
-    bool scratch, known; /* some need working memory; the threads have met in this section */
+    bool known;                    /* the threads have met in this section */
+    const samba_prepared *scratch; /* one that needs working memory; NULL: none does */
+    samba_stage_kind scratch_kind; /* of its stage */
+    bool scratch_differs;          /* others need it in other places */
     range list[MOST_RANGES];
 } gathered;
 
@@ -43,9 +46,22 @@ static int list_ranges(const samba_plan *plan, const samba_stage *stage, range *
     return count;
 }
 
-static bool conflict(const gathered *g, const range *list, int count, bool scratch)
+static bool has_scratch(const samba_prepared *stage) { return stage->shared_scratch > 0 || stage->thread_scratch > 0; }
+
+/* Does working memory of one lie where another's does? Of linear stages that give each thread as much of it, each thread keeps its
+ * own. */
+static bool scratch_conflicts(const gathered *g, const samba_prepared *stage, samba_stage_kind kind)
 {
-    if (count < 0 || g->count + count > MOST_RANGES || (scratch && g->scratch))
+    const samba_prepared *other = g->scratch;
+    if (!other || !has_scratch(stage))
+        return false;
+    return g->scratch_differs || kind != SAMBA_STAGE_LINEAR || g->scratch_kind != kind || stage->shared_scratch > 0 ||
+           other->shared_scratch > 0 || stage->thread_scratch != other->thread_scratch;
+}
+
+static bool conflict(const gathered *g, const range *list, int count)
+{
+    if (count < 0 || g->count + count > MOST_RANGES)
         return true;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < g->count; k++)
@@ -58,19 +74,21 @@ static void find_in_section(const samba_stages *of, const samba_plan_section *se
 {
     samba_stage_before before = SAMBA_NOTHING;
     g->count = 0;
-    g->scratch = g->known = false;
+    g->scratch = NULL;
+    g->known = g->scratch_differs = false;
     for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
         const samba_prepared *stage = &of->stages[i];
         int phases = stage->phases - stage->refresh_phases, count = list_ranges(of->plan, &of->plan->stages[i], list);
-        bool scratch = stage->shared_scratch > 0 || stage->thread_scratch > 0;
+        const samba_stage_kind kind = (samba_stage_kind)of->plan->stages[i].kind;
         if (phases == 0)
             continue;
-        apart[i] = g->known && !conflict(g, list, count, scratch);
+        apart[i] = g->known && !conflict(g, list, count) && !scratch_conflicts(g, stage, kind);
         bool meets = samba_stage_meets(before, of->shared[i], apart[i]);
         g->known = g->known || meets || (of->shared[i] && phases > 1);
         if (meets || (of->shared[i] && phases > 1)) {
             g->count = 0;
-            g->scratch = false;
+            g->scratch = NULL;
+            g->scratch_differs = false;
         }
         if (count < 0 || g->count + count > MOST_RANGES) {
             g->known = false; /* until the threads meet again */
@@ -78,7 +96,11 @@ static void find_in_section(const samba_stages *of, const samba_plan_section *se
             memcpy(g->list + g->count, list, (size_t)count * sizeof *list);
             g->count += count;
         }
-        g->scratch = g->scratch || scratch;
+        if (has_scratch(stage)) {
+            g->scratch_differs = scratch_conflicts(g, stage, kind);
+            g->scratch = stage;
+            g->scratch_kind = kind;
+        }
         before = samba_stage_after(before, of->shared[i], meets);
     }
 }

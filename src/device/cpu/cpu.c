@@ -225,6 +225,14 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
     return (work > seconds ? work : seconds) > machine->share.seconds + (cached ? held / machine->share.crossing : 0);
 }
 
+/* Does a linear stage read the x of the one before it, which threads share? They take their parts of both without meeting. */
+static bool joins_shared(const samba_plan *plan, int32_t i, bool before_is_shared)
+{
+    const samba_stage *stage = &plan->stages[i], *before = stage - 1;
+    return i > 0 && before_is_shared && stage->kind == SAMBA_STAGE_LINEAR && before->kind == SAMBA_STAGE_LINEAR &&
+           stage->operands[0].buffer == before->operands[0].buffer;
+}
+
 /* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose
  * numbers ask for more is refused before it gets it:
  * a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
@@ -291,7 +299,8 @@ static samba_preparing preparation(cpu_device *cpu, int32_t stage, samba_arena *
 static samba_status prepare_by(cpu_device *cpu, samba_preparing *prepare, samba_prepared *stage)
 {
     int32_t i = prepare->stage_index;
-    bool shared = cpu->threads > 1 && worth_sharing(cpu, prepare->machine, &cpu->plan->stages[i], cpu->held[i]);
+    bool shared = cpu->threads > 1 && (worth_sharing(cpu, prepare->machine, &cpu->plan->stages[i], cpu->held[i]) ||
+                                       joins_shared(cpu->plan, i, i > 0 && cpu->shared[i - 1]));
     prepare->threads = shared ? cpu->threads : 1;
     return prepare_one(cpu, prepare, stage);
 }
@@ -328,10 +337,11 @@ static samba_status find_held(cpu_device *cpu)
     if (!alone)
         return SAMBA_ERROR_MEMORY;
     memset(alone, 0, (size_t)plan->buffer_count);
+    bool shared = false;
     for (int32_t i = 0; i < plan->stage_count; i++) {
         const samba_stage *stage = &plan->stages[i];
         cpu->held[i] = held_bytes(cpu, stage, alone);
-        bool shared = cpu->threads > 1 && worth_sharing(cpu, &cpu->machine, stage, cpu->held[i]);
+        shared = cpu->threads > 1 && (worth_sharing(cpu, &cpu->machine, stage, cpu->held[i]) || joins_shared(plan, i, shared));
         for (int32_t k = 0; k < stage->operand_count; k++)
             if (stage->operands[k].buffer >= 0 && (samba_stage_access(stage, k) & SAMBA_WRITES))
                 alone[stage->operands[k].buffer] = !shared;

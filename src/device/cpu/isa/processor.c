@@ -29,6 +29,7 @@ static bool has_f16c(void) /* GCC 10 does not know the name */
 }
 
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
+bool samba_processor_has_byte_sums(void) { return __builtin_cpu_supports("avx512vnni"); }
 
 /* Products of bfloat16 by matrices in registers, which the system must save where threads change. */
 static bool has_amx(void)
@@ -73,6 +74,7 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
 
 #else
 bool samba_processor_gives_amx(void) { return false; }
+bool samba_processor_has_byte_sums(void) { return false; }
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>

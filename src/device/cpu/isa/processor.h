@@ -19,8 +19,9 @@
 #define IN_aarch64(x, otherwise) otherwise
 #endif
 
-bool samba_processor_has(samba_isa isa); /* all features of its row in sets.def */
-bool samba_processor_has_pairs(void);    /* it multiplies pairs of bfloat16 (AVX512_BF16, ARM's BF16) */
+bool samba_processor_has(samba_isa isa);  /* all features of its row in sets.def */
+bool samba_processor_has_pairs(void);     /* it multiplies pairs of bfloat16 (AVX512_BF16, ARM's BF16) */
+bool samba_processor_has_byte_sums(void); /* it adds four products of bytes to a word (AVX512_VNNI) */
 /* Asks the system for AMX, for this process and for good: Linux gives it to those that ask. Frames of signals are larger from
  * then on, so nobody asks who has no use for it; false where there is none, or a thread's stack for signals is too small. */
 bool samba_processor_gives_amx(void);

@@ -10,6 +10,7 @@
 #include "device/cpu/product/stored.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/bytes.h"
+#include "device/cpu/isa/processor.h"
 #include "device/cpu/product/row_lanes.h"
 
 enum {
@@ -47,24 +48,36 @@ INLINE floats load_part_i8(const int8_t *p, int n)
 #define SCALE_ROW(row) (((const float *)some->scales)[row])
 /* Rows `row` and, of two, `row` + `apart` of the weights with `m` rows of x from row `first` on. */
 #define STORED_DOTS(name, memory, load, load_part, scale)                                                                        \
+    INLINE void add_##name(const int rows, const int m, const memory *w, int64_t far, const float *x, int64_t x_ld,              \
+                           floats(*sums)[MOST])                                                                                  \
+    {                                                                                                                            \
+        floats v[FAR];                                                                                                           \
+        UNROLL for (int r = 0; r < rows; r++)                                                                                    \
+            v[r] = load(w + r * far);                                                                                            \
+        UNROLL for (int i = 0; i < m; i++) {                                                                                     \
+            const floats a = load_f32(x + i * x_ld);                                                                             \
+            UNROLL for (int r = 0; r < rows; r++)                                                                                \
+                sums[r][i] = fused_floats(a, v[r], sums[r][i]);                                                                  \
+        }                                                                                                                        \
+    }                                                                                                                            \
     INLINE void some_##name(const int rows, const int m, const samba_stored_rows *some, int64_t row, int64_t apart,              \
                             int64_t first)                                                                                       \
     {                                                                                                                            \
+        enum { VECTORS = LINE / (int)sizeof(memory) / LANES };                                                                   \
         const memory *w = (const memory *)some->rows + row * some->ld;                                                           \
         const float *x = (const float *)some->x + first * some->x_ld;                                                            \
         const int64_t k = some->k, far = apart * some->ld;                                                                       \
         floats sums[FAR][MOST] = {{{0}}};                                                                                        \
         int64_t l = 0;                                                                                                           \
-        for (; l + LANES <= k; l += LANES) {                                                                                     \
-            floats v[FAR];                                                                                                       \
-            UNROLL for (int r = 0; r < rows; r++)                                                                                \
-                v[r] = load(w + r * far + l);                                                                                    \
-            UNROLL for (int i = 0; i < m; i++) {                                                                                 \
-                const floats a = load_f32(x + i * some->x_ld + l);                                                               \
-                UNROLL for (int r = 0; r < rows; r++)                                                                            \
-                    sums[r][i] = fused_floats(a, v[r], sums[r][i]);                                                              \
-            }                                                                                                                    \
+        for (; l + VECTORS * LANES <= k; l += VECTORS * LANES) {                                                                 \
+            if (first == 0) UNROLL                                                                                               \
+                for (int r = 0; r < rows; r++)                                                                                   \
+                    __builtin_prefetch((const char *)(w + r * far + l) + AHEAD, 0, 1);                                           \
+            UNROLL for (int u = 0; u < VECTORS; u++)                                                                             \
+                add_##name(rows, m, w + l + u * LANES, far, x + l + u * LANES, some->x_ld, sums);                                \
         }                                                                                                                        \
+        for (; l + LANES <= k; l += LANES)                                                                                       \
+            add_##name(rows, m, w + l, far, x + l, some->x_ld, sums);                                                            \
         if (l < k) {                                                                                                             \
             floats v[FAR];                                                                                                       \
             UNROLL for (int r = 0; r < rows; r++)                                                                                \
@@ -108,56 +121,81 @@ STORED_DOTS(dots_i8, int8_t, load_i8, load_part_i8, SCALE_ROW)
 static int64_t blocks_of(int64_t k) { return (k / GROUP + GROUPS - 1) / GROUPS; }
 static int64_t arranged(int64_t k) { return blocks_of(k) * (int64_t)(sizeof(arranged_block) / sizeof(float)); }
 
-/* Bytes of 16 words: the lowest of each, the second, the third. */
-INLINE void part_bytes(const uint32_t words_[BYTES], int8_t *to[DIGITS])
+enum { GROUP_VECTORS = GROUP / LANES };
+
+/* The digits of group `at` of a block: the lowest bytes of a vector's words, or of 16 words that are in memory. */
+#if defined(__AVX512F__)
+INLINE void keep_digits(ints n[DIGITS][GROUP_VECTORS], int at, arranged_block *block)
 {
-    quarter_words q[4];
-    UNROLL for (int i = 0; i < 4; i++)
-        q[i] = bytes_apart(words_ + 4 * i);
-    const quarter_words low[2] = {LOW_PAIRS(q[0], q[1]), LOW_PAIRS(q[2], q[3])},
-                        third[2] = {HIGH_PAIRS(q[0], q[1]), HIGH_PAIRS(q[2], q[3])};
-    const quarter_words bytes[DIGITS] = {FIRST_PAIR(low[0], low[1]), SECOND_PAIR(low[0], low[1]), FIRST_PAIR(third[0], third[1])};
-    UNROLL for (int d = 0; d < DIGITS; d++)
-        __builtin_memcpy(to[d], &bytes[d], sizeof bytes[d]);
+    UNROLL for (int d = 0; d < DIGITS; d++) UNROLL
+        for (int half = 0; half < 2; half++) {
+            const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)n[d][half]);
+            __builtin_memcpy(block->digits[d][half] + at * BYTES, &bytes, sizeof bytes);
+        }
+}
+#else
+INLINE void keep_digits(ints n[DIGITS][GROUP_VECTORS], int at, arranged_block *block)
+{
+    uint32_t all[GROUP];
+    UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
+        const words three = ((words)n[0][i] & 255) | ((words)n[1][i] & 255) << 8 | ((words)n[2][i] & 255) << 16;
+        __builtin_memcpy(all + i * LANES, &three, sizeof three);
+    }
+    UNROLL for (int half = 0; half < 2; half++) {
+        quarter_words q[4];
+        UNROLL for (int i = 0; i < 4; i++)
+            q[i] = bytes_apart(all + half * BYTES + 4 * i);
+        const quarter_words low[2] = {LOW_PAIRS(q[0], q[1]), LOW_PAIRS(q[2], q[3])},
+                            third[2] = {HIGH_PAIRS(q[0], q[1]), HIGH_PAIRS(q[2], q[3])};
+        const quarter_words bytes[DIGITS] = {FIRST_PAIR(low[0], low[1]), SECOND_PAIR(low[0], low[1]),
+                                             FIRST_PAIR(third[0], third[1])};
+        UNROLL for (int d = 0; d < DIGITS; d++)
+            __builtin_memcpy(block->digits[d][half] + at * BYTES, &bytes[d], sizeof bytes[d]);
+    }
+}
+#endif
+
+INLINE words greatest_lane(words v)
+{
+    UNROLL for (int width = LANES / 2; width > 0; width /= 2) {
+        const words other = SHUFFLE1(v, lane_numbers() ^ width);
+        v = select_words((ints)v > (ints)other, v, other);
+    }
+    return v;
+}
+
+INLINE ints all_lanes(ints v)
+{
+    UNROLL for (int width = LANES / 2; width > 0; width /= 2)
+        v += SHUFFLE1(v, lane_numbers() ^ width);
+    return v;
 }
 
 /* Group `at` of a block. A greatest element that is not finite makes every product NaN. */
 static void arrange_group(const float *x, int at, arranged_block *block)
 {
-    enum { VECTORS = GROUP / LANES };
-    uint32_t most = 0, sizes[LANES], all[GROUP];
-    int32_t sum = 0, sums[LANES];
-    float greatest;
+    ints n[DIGITS][GROUP_VECTORS];
     words size = {0};
-    ints n_sum = {0};
-    UNROLL for (int i = 0; i < VECTORS; i++) { /* of sizes, bits have the order of numbers, and NaN is the greatest */
+    ints sum = {0};
+    UNROLL for (int i = 0; i < GROUP_VECTORS; i++) { /* of sizes, bits have the order of numbers, and NaN is the greatest */
         const words here = (words)load_f32(x + i * LANES) & 0x7fffffffu;
         size = select_words((ints)here > (ints)size, here, size);
     }
-    __builtin_memcpy(sizes, &size, sizeof sizes);
-    for (int i = 0; i < LANES; i++)
-        most = sizes[i] > most ? sizes[i] : most;
-    __builtin_memcpy(&greatest, &most, sizeof greatest);
+    const float greatest = ((floats)greatest_lane(size))[0];
     const bool finite = greatest < __builtin_inff(), some = finite && greatest > 1e-30f;
-    const float factor = some ? GREATEST / greatest : 0;
-    UNROLL for (int i = 0; i < VECTORS; i++) {
-        const ints n = rounded_ints(load_f32(x + i * LANES) * factor) & (some ? -1 : 0);
-        const ints second = (n + 128) >> 8, third = (second + 128) >> 8; /* n = 256 second + a digit from -128 on */
-        const words digits = ((words)n & 255) | ((words)second & 255) << 8 | ((words)third & 255) << 16;
-        n_sum += n;
-        __builtin_memcpy(all + i * LANES, &digits, sizeof digits);
+    const float factor = some ? GREATEST / greatest : 0, unit = finite ? greatest / GREATEST : __builtin_nanf("");
+    UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
+        n[0][i] = rounded_ints(load_f32(x + i * LANES) * factor) & (some ? -1 : 0);
+        n[1][i] = (n[0][i] + 128) >> 8; /* n = 256 of it + a digit from -128 on */
+        n[2][i] = (n[1][i] + 128) >> 8;
+        sum += n[0][i];
     }
-    __builtin_memcpy(sums, &n_sum, sizeof sums);
-    for (int i = 0; i < LANES; i++)
-        sum += sums[i];
-    for (int half = 0; half < 2; half++)
-        part_bytes(all + half * BYTES,
-                   (int8_t *[DIGITS]){block->digits[0][half] + at * BYTES, block->digits[1][half] + at * BYTES,
-                                      block->digits[2][half] + at * BYTES});
-    for (int lane = 0; lane < WORDS; lane++) {
-        block->less[at * WORDS + lane] = lane == 0 ? 8 * sum : 0;
-        block->unit[at * WORDS + lane] = finite ? greatest / GREATEST : __builtin_nanf("");
-    }
+    keep_digits(n, at, block);
+    const int32_t less = 8 * all_lanes(sum)[0];
+    const quarter_words first = {(uint32_t)less};
+    const quarter_floats units = {unit, unit, unit, unit};
+    __builtin_memcpy(block->less + at * WORDS, &first, sizeof first);
+    __builtin_memcpy(block->unit + at * WORDS, &units, sizeof units);
 }
 
 static void arrange(const float *x, int64_t k, float *to)
@@ -177,8 +215,8 @@ INLINE whole_bytes load_digits(const int8_t *p)
 }
 
 /* A vector of groups of each row of W, with as many rows of x. */
-INLINE void add_block(const int rows, const int m, const words *v, const floats *scale, const float *x, int64_t x_ld,
-                      floats (*sums)[MOST])
+INLINE void add_block(const bool byte_sums, const int rows, const int m, const words *v, const floats *scale, const float *x,
+                      int64_t x_ld, floats (*sums)[MOST])
 {
     const words mask = (words){0} + 0x0f0f0f0fu;
     UNROLL for (int i = 0; i < m; i++) {
@@ -186,9 +224,11 @@ INLINE void add_block(const int rows, const int m, const words *v, const floats 
         UNROLL for (int r = 0; r < rows; r++) {
             const whole_bytes low = (whole_bytes)(v[r] & mask), high = (whole_bytes)(v[r] >> 4 & mask);
             ints sum = {0}, less;
-            UNROLL for (int d = DIGITS - 1; d >= 0; d--)
-                sum = (sum << 8) + add_pairs(multiply_bytes(low, load_digits(block->digits[d][0])) +
-                                             multiply_bytes(high, load_digits(block->digits[d][1])));
+            UNROLL for (int d = DIGITS - 1; d >= 0; d--) {
+                const whole_bytes x_low = load_digits(block->digits[d][0]), x_high = load_digits(block->digits[d][1]);
+                sum = byte_sums ? add_byte_products(add_byte_products(sum << 8, low, x_low), high, x_high)
+                                : (sum << 8) + add_pairs(multiply_bytes(low, x_low) + multiply_bytes(high, x_high));
+            }
             __builtin_memcpy(&less, block->less, sizeof less);
             const floats part = __builtin_convertvector(sum - less, floats);
             sums[r][i] = fused_floats(scale[r] * load_f32(block->unit), part, sums[r][i]);
@@ -198,9 +238,10 @@ INLINE void add_block(const int rows, const int m, const words *v, const floats 
 
 /* Rows of W that lie one after the other, two at once for one row of x: they share its loads, and the processor computes one's
  * total beside the other's. What comes later in memory is asked for. */
-INLINE void some_dots_i4(const int rows, const int m, const samba_stored_rows *some, int64_t row, int64_t first)
+INLINE void some_dots_i4(const bool byte_sums, const int rows, const int m, const samba_stored_rows *some, int64_t row,
+                         int64_t apart, int64_t first)
 {
-    const int64_t groups = some->k / GROUP, ld = some->ld;
+    const int64_t groups = some->k / GROUP, ld = some->ld, far = apart * ld;
     const uint8_t *w = (const uint8_t *)some->rows + row * ld;
     const float *x = (const float *)some->x + first * some->x_ld;
     const int64_t x_ld = some->x_ld, bytes = groups * BYTES;
@@ -210,40 +251,50 @@ INLINE void some_dots_i4(const int rows, const int m, const samba_stored_rows *s
     int64_t at = 0;
     for (; at + VECTOR_BYTES <= bytes; at += VECTOR_BYTES, x += sizeof(arranged_block) / sizeof(float), scales += GROUPS) {
         UNROLL for (int r = 0; r < rows; r++) {
-            __builtin_memcpy(&v[r], w + r * ld + at, sizeof v[r]);
+            __builtin_memcpy(&v[r], w + r * far + at, sizeof v[r]);
             if (first == 0)
-                __builtin_prefetch(w + r * ld + at + AHEAD, 0, 1);
-            scale[r] = spread_float16(scales + r * groups, GROUPS);
+                __builtin_prefetch(w + r * far + at + AHEAD, 0, 1);
+            scale[r] = spread_float16(scales + r * apart * groups, GROUPS);
         }
-        add_block(rows, m, v, scale, x, x_ld, sums);
+        add_block(byte_sums, rows, m, v, scale, x, x_ld, sums);
     }
     if (at < bytes) {
         UNROLL for (int r = 0; r < rows; r++) {
-            v[r] = (words){0};
-            __builtin_memcpy(&v[r], w + r * ld + at, (size_t)(bytes - at));
-            scale[r] = spread_float16(scales + r * groups, (int)((bytes - at) / BYTES));
+            v[r] = (words)load_part_f32((const float *)(const void *)(w + r * far + at), (int)((bytes - at) / 4));
+            if (first == 0)
+                __builtin_prefetch(w + r * far + at + AHEAD, 0, 1);
+            scale[r] = spread_float16(scales + r * apart * groups, (int)((bytes - at) / BYTES));
         }
-        add_block(rows, m, v, scale, x, x_ld, sums);
+        add_block(byte_sums, rows, m, v, scale, x, x_ld, sums);
     }
     UNROLL for (int r = 0; r < rows; r++) UNROLL
         for (int i = 0; i < m; i++)
-            some->y[(first + i) * some->y_ld + row + r] = total(sums[r][i]);
+            some->y[(first + i) * some->y_ld + row + r * apart] = total(sums[r][i]);
+}
+
+INLINE void all_dots_i4(const bool byte_sums, const samba_stored_rows *some)
+{
+    const int64_t part = some->m == 1 ? some->count / FAR : 0;
+    int64_t row = 0;
+    for (; row < part; row++)
+        some_dots_i4(byte_sums, FAR, 1, some, row, part, 0);
+    row = part * FAR;
+    for (; row < some->count; row++)
+        for (int64_t i = 0; i < some->m; i += MOST)
+            switch (some->m - i) {
+            case 1: some_dots_i4(byte_sums, 1, 1, some, row, 0, i); break;
+            case 2: some_dots_i4(byte_sums, 1, 2, some, row, 0, i); break;
+            case 3: some_dots_i4(byte_sums, 1, 3, some, row, 0, i); break;
+            default: some_dots_i4(byte_sums, 1, MOST, some, row, 0, i); break;
+            }
 }
 
 static void dots_i4(const samba_stored_rows *some)
 {
-    int64_t row = 0;
-    if (some->m == 1)
-        for (; row + FAR <= some->count; row += FAR)
-            some_dots_i4(FAR, 1, some, row, 0);
-    for (; row < some->count; row++)
-        for (int64_t i = 0; i < some->m; i += MOST)
-            switch (some->m - i) {
-            case 1: some_dots_i4(1, 1, some, row, i); break;
-            case 2: some_dots_i4(1, 2, some, row, i); break;
-            case 3: some_dots_i4(1, 3, some, row, i); break;
-            default: some_dots_i4(1, MOST, some, row, i); break;
-            }
+    if (samba_processor_has_byte_sums())
+        all_dots_i4(true, some);
+    else
+        all_dots_i4(false, some);
 }
 
 /* ---- weights (k, n): rows are added up ---- */
