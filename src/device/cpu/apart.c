@@ -48,8 +48,8 @@ static int list_ranges(const samba_plan *plan, const samba_stage *stage, range *
 
 static bool has_scratch(const samba_prepared *stage) { return stage->shared_scratch > 0 || stage->thread_scratch > 0; }
 
-/* Does working memory of one lie where another's does? Of linear stages that give each thread as much of it, each thread keeps its
- * own. */
+/* Does working memory of one lie where another's does? Of linear stages that give each thread as much of it, each thread keeps
+ * its own. */
 static bool scratch_conflicts(const gathered *g, const samba_prepared *stage, samba_stage_kind kind)
 {
     const samba_prepared *other = g->scratch;

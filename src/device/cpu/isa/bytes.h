@@ -65,6 +65,35 @@ INLINE quarter_words bytes_apart(const uint32_t *p)
 #define FIRST_PAIR(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
 #define SECOND_PAIR(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
 
+/* The lowest bytes of 16 words, as many vectors as they take: of a, of b and of c. */
+#if defined(__AVX512F__)
+INLINE void store_low_bytes(const ints *a, const ints *b, const ints *c, int8_t *const to[3])
+{
+    const __m128i bytes[3] = {_mm512_cvtepi32_epi8((__m512i)*a), _mm512_cvtepi32_epi8((__m512i)*b),
+                              _mm512_cvtepi32_epi8((__m512i)*c)};
+    for (int i = 0; i < 3; i++)
+        __builtin_memcpy(to[i], &bytes[i], sizeof bytes[i]);
+}
+#else
+INLINE void store_low_bytes(const ints *a, const ints *b, const ints *c, int8_t *const to[3])
+{
+    enum { WORDS_AT_ONCE = VECTOR_BYTES / 4 };
+    uint32_t all[16];
+    quarter_words q[4];
+    for (int i = 0; i < 16 / WORDS_AT_ONCE; i++) {
+        const words three = ((words)a[i] & 255) | ((words)b[i] & 255) << 8 | ((words)c[i] & 255) << 16;
+        __builtin_memcpy(all + i * WORDS_AT_ONCE, &three, sizeof three);
+    }
+    for (int i = 0; i < 4; i++)
+        q[i] = bytes_apart(all + 4 * i);
+    const quarter_words low[2] = {LOW_PAIRS(q[0], q[1]), LOW_PAIRS(q[2], q[3])},
+                        third[2] = {HIGH_PAIRS(q[0], q[1]), HIGH_PAIRS(q[2], q[3])};
+    const quarter_words bytes[3] = {FIRST_PAIR(low[0], low[1]), SECOND_PAIR(low[0], low[1]), FIRST_PAIR(third[0], third[1])};
+    for (int i = 0; i < 3; i++)
+        __builtin_memcpy(to[i], &bytes[i], sizeof bytes[i]);
+}
+#endif
+
 /* ---- products of bytes ---- */
 
 typedef int8_t whole_bytes __attribute__((vector_size(VECTOR_BYTES))); /* of a vector */
@@ -100,8 +129,8 @@ INLINE ints add_pairs(shorts s) { return (ints)vpaddlq_s16((int16x8_t)s); }
 INLINE ints add_pairs(shorts s) { return ((ints)((words)s << 16) >> 16) + ((ints)s >> 16); }
 #endif
 
-/* sum + the products of q >= 0 and x of four neighbours, which add_pairs of multiply_bytes gives too, by one instruction. Only for
- * processors of which samba_processor_has_byte_sums() is true. Compilers are not told of it: these kernels are for others, too. */
+/* sum + the products of q >= 0 and x of four neighbours, which add_pairs of multiply_bytes gives too, by one instruction. Only
+ * for processors of which samba_processor_has_byte_sums() is true. Compilers are not told: these kernels are for others, too. */
 #if defined(__AVX512BW__)
 INLINE ints add_byte_products(ints sum, whole_bytes q, whole_bytes x)
 {

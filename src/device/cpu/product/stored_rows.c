@@ -121,39 +121,7 @@ STORED_DOTS(dots_i8, int8_t, load_i8, load_part_i8, SCALE_ROW)
 static int64_t blocks_of(int64_t k) { return (k / GROUP + GROUPS - 1) / GROUPS; }
 static int64_t arranged(int64_t k) { return blocks_of(k) * (int64_t)(sizeof(arranged_block) / sizeof(float)); }
 
-enum { GROUP_VECTORS = GROUP / LANES };
-
-/* The digits of group `at` of a block: the lowest bytes of a vector's words, or of 16 words that are in memory. */
-#if defined(__AVX512F__)
-INLINE void keep_digits(ints n[DIGITS][GROUP_VECTORS], int at, arranged_block *block)
-{
-    UNROLL for (int d = 0; d < DIGITS; d++) UNROLL
-        for (int half = 0; half < 2; half++) {
-            const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)n[d][half]);
-            __builtin_memcpy(block->digits[d][half] + at * BYTES, &bytes, sizeof bytes);
-        }
-}
-#else
-INLINE void keep_digits(ints n[DIGITS][GROUP_VECTORS], int at, arranged_block *block)
-{
-    uint32_t all[GROUP];
-    UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
-        const words three = ((words)n[0][i] & 255) | ((words)n[1][i] & 255) << 8 | ((words)n[2][i] & 255) << 16;
-        __builtin_memcpy(all + i * LANES, &three, sizeof three);
-    }
-    UNROLL for (int half = 0; half < 2; half++) {
-        quarter_words q[4];
-        UNROLL for (int i = 0; i < 4; i++)
-            q[i] = bytes_apart(all + half * BYTES + 4 * i);
-        const quarter_words low[2] = {LOW_PAIRS(q[0], q[1]), LOW_PAIRS(q[2], q[3])},
-                            third[2] = {HIGH_PAIRS(q[0], q[1]), HIGH_PAIRS(q[2], q[3])};
-        const quarter_words bytes[DIGITS] = {FIRST_PAIR(low[0], low[1]), SECOND_PAIR(low[0], low[1]),
-                                             FIRST_PAIR(third[0], third[1])};
-        UNROLL for (int d = 0; d < DIGITS; d++)
-            __builtin_memcpy(block->digits[d][half] + at * BYTES, &bytes[d], sizeof bytes[d]);
-    }
-}
-#endif
+enum { GROUP_VECTORS = GROUP / LANES, HALF = GROUP_VECTORS / 2 };
 
 INLINE words greatest_lane(words v)
 {
@@ -190,7 +158,12 @@ static void arrange_group(const float *x, int at, arranged_block *block)
         n[2][i] = (n[1][i] + 128) >> 8;
         sum += n[0][i];
     }
-    keep_digits(n, at, block);
+    UNROLL for (int half = 0; half < 2; half++) {
+        int8_t *to[DIGITS];
+        UNROLL for (int d = 0; d < DIGITS; d++)
+            to[d] = block->digits[d][half] + at * BYTES;
+        store_low_bytes(n[0] + half * HALF, n[1] + half * HALF, n[2] + half * HALF, to);
+    }
     const int32_t less = 8 * all_lanes(sum)[0];
     const quarter_words first = {(uint32_t)less};
     const quarter_floats units = {unit, unit, unit, unit};
