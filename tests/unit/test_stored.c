@@ -73,7 +73,7 @@ static void check_layer(const layer *l)
     const float *expected = samba_tensor_data(by_reference);
     SAMBA_EACH_ISA (isa) {
         OWN_TENSOR *one = run(l, FUNCTION(.threads = 1, .isa = samba_isa_names[isa]));
-        OWN_TENSOR *two = run(l, FUNCTION(.threads = 2, .isa = samba_isa_names[isa]));
+        OWN_TENSOR *two = run(l, FUNCTION(.threads = l->m < 128 ? 2 : 2 + (int)(next_random() % 6), .isa = samba_isa_names[isa]));
         const float *given = samba_tensor_data(one);
         for (int64_t i = 0; i < l->m * l->n; i++) {
             /* elements up to 2, and of integers up to 127 scales of 2 */
@@ -121,6 +121,8 @@ TEST(test_forms)
         check_sizes((layer_form)f, 33, 37, 1060);
         check_sizes((layer_form)f, 21, 66, 1664); /* more than two, also of long steps */
         check_sizes((layer_form)f, 3, 700, 576);
+        check_sizes((layer_form)f, 130, 70, 64); /* rows in parts, beside too few columns for all threads */
+        check_sizes((layer_form)f, 128 + (int64_t)(next_random() % 200), 1 + (int64_t)(next_random() % 400), 96);
     }
 }
 

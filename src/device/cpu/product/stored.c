@@ -7,8 +7,9 @@
  * (k, n) that is a part of k, and what the parts give is added up in a second phase. There are as many with any number of
  * threads, and of rows of x, so that sums are the same. More rows: a unit is so many columns of y as a block of registers takes;
  * of these it widens W, some k at a time, into scratch that stays in the nearest caches, for all rows of x. These are packed
- * before, by all threads. Threads take units as they come free: a core that is slower holds nobody up. Sums so far lie together
- * in scratch, and go to y, whose rows are far apart, once; what of W comes next is asked for while products compute. */
+ * before, by all threads. Threads take units as they come free: a core that is slower holds nobody up. Those that are too few for
+ * another turn of all threads are taken in parts, each some rows of x. Sums so far lie together in scratch, and go to y, whose
+ * rows are far apart, once; what of W comes next is asked for while products compute. */
 #include "device/cpu/product/stored.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
@@ -32,7 +33,8 @@ typedef struct linear_state {
     int64_t parts;               /* of k, of few rows where W is (k, n): their sums lie one after the other; 1: y has them */
     int64_t depth;               /* of many: k of a step, whole groups */
     bool together;               /* of many: sums lie in scratch until they are whole */
-    int64_t width, strips, line; /* of many: columns of a unit, strips of x. Of few: columns of y that are dealt together */
+    int64_t width, strips, line; /* of many: columns of a unit, strips of a part of x. Of few: columns of y dealt together */
+    int64_t row_parts, whole;    /* of many: parts of x; lines before those that are taken in parts */
     int64_t x_at, room_at, row_at, sum_at, own; /* bytes of scratch: of all; of a thread, rows, sums; a thread's */
     double all;                                 /* ns of all units */
 } linear_state;
@@ -121,7 +123,28 @@ static void add_parts(const linear_state *s, const float *sums, int64_t from, in
 
 /* From strip to strip of a step: packing may write a little beyond one, and the next may be another thread's. */
 static int64_t packed_strip(const linear_state *s) { return s->depth * s->kernels->blocks->dense_rows + BEYOND; }
-static int64_t step_at(const linear_state *s, int64_t step) { return step * s->strips * packed_strip(s); }
+static int64_t strip_at(const linear_state *s, int64_t step, int64_t part)
+{
+    return (step * s->row_parts + part) * s->strips * packed_strip(s);
+}
+static int64_t part_row(const linear_state *s, int64_t part) { return share(s->l.m, part, s->row_parts); }
+static int64_t tickets_of(const linear_state *s) { return s->whole + (lines_of(s) - s->whole) * s->row_parts; }
+static int64_t line_of(const linear_state *s, int64_t ticket)
+{
+    return ticket < s->whole ? ticket : s->whole + (ticket - s->whole) / s->row_parts;
+}
+
+/* Threads that would have nothing to do beside the last lines take parts of these. */
+static void part_rows(linear_state *s, int threads)
+{
+    enum { LEAST = 64 /* rows for which a panel of W is packed anew */ };
+    const int64_t rest = lines_of(s) % threads;
+    s->row_parts = rest > 0 ? at_most(threads / rest, s->l.m / LEAST) : 1;
+    s->row_parts = s->row_parts > 1 ? s->row_parts : 1;
+    s->whole = s->row_parts > 1 ? lines_of(s) - rest : lines_of(s);
+    s->strips = samba_dense_strips(divide_up(s->l.m, s->row_parts), s->kernels->blocks->dense_rows);
+}
+
 static int64_t steps_of(const linear_state *s) { return divide_up(s->l.k, s->depth); }
 static int64_t pitch_of(const linear_state *s) { return s->depth + APART; }
 /* So that a panel and the rows that it is turned from take their share of the second cache; steps are alike. */
@@ -132,16 +155,20 @@ static int64_t depth_of(const linear_state *s, const samba_cpu_machine *machine)
     return round_up(divide_up(s->l.k, steps), SAMBA_STORED_GROUP);
 }
 
-/* Strip by strip, step after step: [step][strip][k of the step][row]. */
+/* Strip by strip of each part, step after step: [step][part][strip][k of the step][row]. A part may have fewer than others. */
 static void pack_x(const linear_state *s, float *to, int64_t strip, int64_t end)
 {
     for (; strip < end; strip++) {
-        const int64_t row = samba_dense_strip_row(s->l.m, s->strips, strip),
-                      rows = samba_dense_strip_row(s->l.m, s->strips, strip + 1) - row;
+        const int64_t part = strip / s->strips, at = strip % s->strips, first = part_row(s, part);
+        const int64_t all = part_row(s, part + 1) - first, strips = samba_dense_strips(all, s->kernels->blocks->dense_rows);
+        if (at >= strips)
+            continue;
+        const int64_t row = first + samba_dense_strip_row(all, strips, at),
+                      rows = first + samba_dense_strip_row(all, strips, at + 1) - row;
         for (int64_t step = 0; step < steps_of(s); step++) {
             const int64_t from = step * s->depth, depth = at_most(s->depth, s->l.k - from);
             s->kernels->blocks->pack_strips(s->x + row * s->l.k + from, s->l.k, 1, rows, depth,
-                                            to + step_at(s, step) + strip * packed_strip(s));
+                                            to + strip_at(s, step, part) + at * packed_strip(s));
         }
     }
 }
@@ -176,10 +203,11 @@ static void pack_columns(const linear_state *s, int64_t column, int64_t columns,
 
 /* The part of W that is packed behind this one: of the next step, or of the first one of the unit that the thread takes next if
  * all are as fast as each other. */
-static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, int64_t first, int threads)
+static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t ticket, int64_t first, int threads)
 {
     const samba_linear_stage *l = &s->l;
-    const int64_t bytes = row_bytes(s), next = first + s->depth < l->k ? first + s->depth : 0, to = next ? unit : unit + threads;
+    const int64_t bytes = row_bytes(s), next = first + s->depth < l->k ? first + s->depth : 0;
+    const int64_t to = line_of(s, next ? ticket : ticket + threads);
     const int64_t column = to * s->width, columns = at_most(s->width, l->n - column), depth = at_most(s->depth, l->k - next);
     if (to >= lines_of(s))
         return;
@@ -189,33 +217,45 @@ static void fetch_next(const linear_state *s, samba_fetch *fetch, int64_t unit, 
         samba_fetch_rows(fetch, s->weights + column * bytes + next * bytes / l->k, depth * bytes / l->k, columns, bytes);
 }
 
-static void run_many(const linear_state *s, const float *x, char *own, int64_t unit, int threads)
+/* One step of one part of x with a panel of W. */
+static void multiply_part(const linear_state *s, const float *x, const float *panel, float *sums, int64_t part, int64_t column,
+                          int64_t first, samba_fetch *fetch)
 {
     const samba_linear_stage *l = &s->l;
+    const int64_t depth = at_most(s->depth, l->k - first), row = part_row(s, part);
+    const bool last = first + depth == l->k, kept = s->together && !last;
+    float *y = s->y + row * l->n + column;
+    sums += row * s->width;
+    const samba_dense block = {.rows = part_row(s, part + 1) - row,
+                               .cols = at_most(s->width, l->n - column),
+                               .k = depth,
+                               .strips = true,
+                               .a = x + strip_at(s, first / s->depth, part),
+                               .lda = packed_strip(s),
+                               .b = panel,
+                               .ldb = s->width,
+                               .from = first == 0    ? NULL
+                                       : s->together ? sums
+                                                     : y,
+                               .from_ld = s->together ? s->width : l->n,
+                               .c = kept ? sums : y,
+                               .ldc = kept ? s->width : l->n};
+    s->kernels->blocks->dense(&block, fetch);
+}
+
+static void run_many(const linear_state *s, const float *x, char *own, int64_t ticket, int threads)
+{
     float *panel = (float *)(void *)(own + s->room_at), *rows = (float *)(void *)(own + s->row_at),
           *sums = (float *)(void *)(own + s->sum_at);
-    const int64_t column = unit * s->width, columns = at_most(s->width, l->n - column);
-    for (int64_t first = 0; first < l->k; first += s->depth) {
-        const int64_t depth = at_most(s->depth, l->k - first);
-        const bool last = first + depth == l->k;
+    const bool whole = ticket < s->whole;
+    const int64_t column = line_of(s, ticket) * s->width, columns = at_most(s->width, s->l.n - column);
+    const int64_t from = whole ? 0 : (ticket - s->whole) % s->row_parts, end = whole ? s->row_parts : from + 1;
+    for (int64_t first = 0; first < s->l.k; first += s->depth) {
         samba_fetch fetch = {0};
-        pack_columns(s, column, columns, first, depth, rows, panel);
-        fetch_next(s, &fetch, unit, first, threads);
-        const samba_dense block = {.rows = l->m,
-                                   .cols = columns,
-                                   .k = depth,
-                                   .strips = true,
-                                   .a = x + step_at(s, first / s->depth),
-                                   .lda = packed_strip(s),
-                                   .b = panel,
-                                   .ldb = s->width,
-                                   .from = first == 0    ? NULL
-                                           : s->together ? sums
-                                                         : s->y + column,
-                                   .from_ld = s->together ? s->width : l->n,
-                                   .c = s->together && !last ? sums : s->y + column,
-                                   .ldc = s->together && !last ? s->width : l->n};
-        s->kernels->blocks->dense(&block, &fetch);
+        pack_columns(s, column, columns, first, at_most(s->depth, s->l.k - first), rows, panel);
+        fetch_next(s, &fetch, ticket, first, threads);
+        for (int64_t part = from; part < end; part++)
+            multiply_part(s, x, panel, sums, part, column, first, &fetch);
     }
 }
 
@@ -223,7 +263,9 @@ static void run_many(const linear_state *s, const float *x, char *own, int64_t u
 
 static int64_t units_of(const linear_state *s, int phase)
 {
-    return phase == 1 ? lines_of(s) : s->many ? s->strips : lines_of(s) * s->parts;
+    if (s->many)
+        return phase == 1 ? tickets_of(s) : s->strips * s->row_parts;
+    return phase == 1 ? lines_of(s) : lines_of(s) * s->parts;
 }
 
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
@@ -239,7 +281,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
             __atomic_store_n(next, 0, __ATOMIC_RELAXED);
         pack_x(s, all, from, end);
     } else if (s->many)
-        for (int64_t unit; (unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < lines_of(s);)
+        for (int64_t unit; (unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < tickets_of(s);)
             run_many(s, all, own, unit, threads);
     else if (phase == 1)
         add_parts(s, all, from * s->line, at_most(end * s->line, s->l.n));
@@ -259,10 +301,14 @@ static int64_t linear_units(const void *state, int phase, int threads, bool *fre
 static double linear_work(const void *state, int phase, int threads, int64_t unit)
 {
     const linear_state *s = state;
-    (void)unit, (void)threads;
-    const double x = (double)(s->l.m * s->l.k) / (double)units_of(s, phase); /* about a ns an element */
-    const double sums = (double)(s->l.m * s->parts * s->line) / 8;           /* some elements a ns */
-    return s->many && phase == 0 ? x : !s->many && phase == 1 ? sums : s->all / (double)units_of(s, phase);
+    (void)threads;
+    if (s->many && phase == 0)
+        return (double)(s->l.m * s->l.k) / (double)units_of(s, phase); /* about a ns an element */
+    if (!s->many && phase == 1)
+        return (double)(s->l.m * s->parts * s->line) / 8; /* some elements a ns */
+    if (!s->many)
+        return s->all / (double)units_of(s, phase);
+    return s->all / (double)lines_of(s) / (double)(unit < s->whole ? 1 : s->row_parts);
 }
 
 static const samba_dealing linear_dealing = {linear_units, linear_work, NULL, NULL};
@@ -298,8 +344,8 @@ samba_status samba_prepare_linear(const samba_preparing *prepare, const samba_st
     prepared->run = run;
     if (s->many) {
         s->depth = depth_of(s, prepare->machine);
-        s->strips = samba_dense_strips(l->m, kernels->blocks->dense_rows);
-        s->x_at = round_up(step_at(s, steps_of(s)) * 4, 64);
+        part_rows(s, prepare->threads);
+        s->x_at = round_up(strip_at(s, steps_of(s), 0) * 4, 64);
         s->row_at = round_up(s->width * at_most(s->depth, l->k) * 4, 64);
         const bool turns = !l->transposed && l->form != SAMBA_LINEAR_FLOAT32; /* rows that are widened before they are turned */
         s->sum_at = s->row_at + (turns ? round_up(s->width * pitch_of(s) * 4, 64) : 0);
