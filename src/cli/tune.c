@@ -156,6 +156,9 @@ static samba_status print(const tuner *t, const char *path)
            samba_session_isa(t->session));
     printf("%lld ways of %lld stages, %lld of them different, were tried in %d turns, the best confirmed in %d; noise %.1f %%\n",
            (long long)r->ways, (long long)r->stages, (long long)r->kinds, r->turns, r->confirming_turns, 100 * r->noise);
+    if (r->untried > 0)
+        printf("%lld of these ways were not tried: %g seconds were too few, about %.0f are enough (--seconds)\n",
+               (long long)r->untried, t->arguments->seconds, r->enough_seconds);
     SAMBA_TRY(print_findings(t));
     if (r->tune.count > 0)
         printf("\nstep %s by the model, %s tuned: %.1f %% faster\n", samba_text_ms(model, r->model_ms),
@@ -196,10 +199,10 @@ static samba_status print_json(const tuner *t, const char *path)
     for (int32_t i = 0; i < r->finding_count; i++)
         json_array_append_new(list, finding_json(t, i));
     return samba_json_print(t->context,
-                            json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:b, s:o}", "command", "tune",
+                            json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:b, s:o}", "command", "tune",
                                       "pef", t->arguments->pef, "file", path, "isa", samba_session_isa(t->session), "threads",
                                       samba_session_threads(t->session), "stages", (json_int_t)r->stages, "ways",
-                                      (json_int_t)r->ways, "turns", r->turns, "confirming_turns", r->confirming_turns, "noise",
+                                      (json_int_t)r->ways, "untried", (json_int_t)r->untried, "turns", r->turns, "confirming_turns", r->confirming_turns, "noise",
                                       samba_json_number(r->noise), "model_ms", samba_json_number(r->model_ms), "tuned_ms",
                                       samba_json_number(r->tuned_ms), "dropped", r->dropped, "choices", list),
                             stdout);

@@ -69,7 +69,7 @@ samba_status samba_tune_file(samba_arena *arena, const char *pef, const char *as
 /* ---- tune_search.c ---- */
 typedef enum samba_tune_phase { SAMBA_TUNE_TRY, SAMBA_TUNE_CONFIRM, SAMBA_TUNE_WHOLE, SAMBA_TUNE_PHASES } samba_tune_phase;
 typedef struct samba_tune_options {
-    double seconds; /* to measure for, about; short of what the fewest turns take it takes these */
+    double seconds; /* to measure for, about; it tries one way of each stage at least, and takes the fewest turns that confirm */
     int run_count;  /* that are one step */
     const samba_run_options *runs;
     /* called between measurements; NULL: nobody is told */
@@ -86,7 +86,9 @@ typedef struct samba_tune_result {
     samba_tune tune; /* choices that are worth it */
     samba_tune_finding *findings;
     int32_t finding_count;
-    int64_t stages, kinds, ways;     /* that have a choice; of different work; ways that were tried */
+    int64_t stages, kinds, ways;     /* that have a choice; of different work; ways that there are */
+    int64_t untried;                 /* ways that there was no time for */
+    double enough_seconds;           /* if any: about how many would try all of them */
     int32_t turns, confirming_turns; /* of the search; of confirming what it found */
     double noise;                    /* share by which the model differs from itself, the median over stages */
     double model_ms, tuned_ms;       /* of a step, the second by the median of ratios; equal where nothing was found */

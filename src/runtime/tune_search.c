@@ -4,7 +4,7 @@
  *
  *   try       every way of every stage, in turns. A variant is a whole step in which each stage goes by one of its ways, so all
  *             stages are tried at once and each finds the caches as a step leaves them. After a turn ways that fell far behind
- *             are left out: the later the turn, the less behind.
+ *             are left out: the later the turn, the less behind. Ways that the first turn had no time for are counted.
  *   confirm   the best way of each stage again, in fresh turns, between two measurements of the model: the best of many looks
  *             better than it is. A way is taken where the median over turns of its time by the model's is below 1 by more than
  *             the noise, and it won nearly every turn. The noise is what two measurements of the model differ by in the same
@@ -286,18 +286,32 @@ static void leave_out(search *s, int turn)
         }
 }
 
+/* Of the first turn: what there was no time for, and the seconds that all of it would have taken. */
+static void note_untried(search *s, double begin, int32_t tried, int32_t variants)
+{
+    for (int32_t i = 0; i < s->count; i++)
+        for (int32_t k = 0; k < s->subjects[i].count; k++)
+            s->result->untried += s->subjects[i].ways[k].turns == 0;
+    s->result->enough_seconds = ceil((begin + (spent(s) - begin) * variants / tried) / SHARE_OF_TRYING);
+}
+
 static samba_status try_all(search *s)
 {
+    const double most = SHARE_OF_TRYING * s->options->seconds;
     for (int turn = 0; turn < MOST_TURNS; turn++) {
         const int32_t variants = variants_of(s);
-        if (variants == 0 || (turn > 0 && spent(s) > SHARE_OF_TRYING * s->options->seconds))
+        const double begin = spent(s);
+        if (variants == 0 || (turn > 0 && begin > most))
             break;
-        for (int32_t v = 0; v < variants; v++) {
+        int32_t v = 0;
+        for (; v < variants && (v == 0 || turn > 0 || spent(s) < most); v++) {
             if (v % AGAIN == 0)
                 SAMBA_TRY(measure_model(s));
             SAMBA_TRY(try_variant(s, v));
             tell(s, SAMBA_TUNE_TRY);
         }
+        if (v < variants)
+            note_untried(s, begin, v, variants);
         leave_out(s, turn);
         s->result->turns++;
     }
