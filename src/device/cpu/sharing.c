@@ -85,8 +85,10 @@ static bool worth_sharing(const samba_sharing *s, const samba_cpu_machine *machi
 /* Does a linear stage read the x of the one before it, which threads share? They take their parts of both without meeting. */
 static bool joins_shared(const samba_plan *plan, int32_t i, bool before_is_shared)
 {
+    if (i == 0 || !before_is_shared)
+        return false;
     const samba_stage *stage = &plan->stages[i], *before = stage - 1;
-    return i > 0 && before_is_shared && stage->kind == SAMBA_STAGE_LINEAR && before->kind == SAMBA_STAGE_LINEAR &&
+    return stage->kind == SAMBA_STAGE_LINEAR && before->kind == SAMBA_STAGE_LINEAR &&
            stage->operands[0].buffer == before->operands[0].buffer;
 }
 
