@@ -198,14 +198,13 @@ static samba_status print_json(const tuner *t, const char *path)
     json_t *list = json_array();
     for (int32_t i = 0; i < r->finding_count; i++)
         json_array_append_new(list, finding_json(t, i));
-    return samba_json_print(t->context,
-                            json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:b, s:o}", "command", "tune",
-                                      "pef", t->arguments->pef, "file", path, "isa", samba_session_isa(t->session), "threads",
-                                      samba_session_threads(t->session), "stages", (json_int_t)r->stages, "ways",
-                                      (json_int_t)r->ways, "untried", (json_int_t)r->untried, "turns", r->turns, "confirming_turns", r->confirming_turns, "noise",
-                                      samba_json_number(r->noise), "model_ms", samba_json_number(r->model_ms), "tuned_ms",
-                                      samba_json_number(r->tuned_ms), "dropped", r->dropped, "choices", list),
-                            stdout);
+    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:b, s:o}", "command", "tune",
+                               "pef", t->arguments->pef, "file", path, "isa", samba_session_isa(t->session), "threads",
+                               samba_session_threads(t->session), "stages", (json_int_t)r->stages, "ways", (json_int_t)r->ways,
+                               "untried", (json_int_t)r->untried, "turns", r->turns, "confirming_turns", r->confirming_turns,
+                               "noise", samba_json_number(r->noise), "model_ms", samba_json_number(r->model_ms), "tuned_ms",
+                               samba_json_number(r->tuned_ms), "dropped", r->dropped, "choices", list);
+    return samba_json_print(t->context, object, stdout);
 }
 
 static samba_status work(tuner *t, const char *path)
