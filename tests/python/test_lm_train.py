@@ -316,9 +316,10 @@ def steps_of(order, sizes, batch, keep):
 @pytest.mark.parametrize(("config", "draw", "keep"), [(llama, pairs, True), (llama, pairs, False), (gpt2, articles, True)])
 def test_lengths(config, draw, keep, tmp_path):
     """Sequences of three lengths in one training, and the last batch of each length as it is: every step, every epoch and the
-    weights in the end are those of PyTorch over the same batches."""
+    weights in the end are those of PyTorch over the same batches. With AdamW's usual eps of 1e-8, a gradient of 1e-9 makes a fifth of
+    a step of rounding, and losses drift apart."""
     r = random.Random(f"{SEED} {draw.__name__} lengths")
-    lengths, micro, accumulation, epochs, lr = (7, 12, 17), 3, 2, 3, 0.01
+    lengths, micro, accumulation, epochs, lr, eps = (7, 12, 17), 3, 2, 3, 0.01, 1e-4
     apart = draw is articles
     model = save_model(config(), tmp_path / "model")
     types = draw(r, 61, 17)
@@ -326,7 +327,7 @@ def test_lengths(config, draw, keep, tmp_path):
         row[r.randint(4, 17) :] = PADDING
     ids = write_data(tmp_path / "data.npz", types)
     run = train(
-        *("--model", tmp_path / "model", "--data", tmp_path / "data.npz", "--to", tmp_path / "trained", "--lr", lr),
+        *("--model", tmp_path / "model", "--data", tmp_path / "data.npz", "--to", tmp_path / "trained", "--lr", lr, "--eps", eps),
         *("-b", micro * accumulation, "-mb", micro, "--weight-decay", 0.1, "--no-decay", "vectors", "--max-grad-norm", 0.5),
         *("--length", ",".join(map(str, lengths)), *(["--keep-last"] if keep else []), "--eval-fraction", 0.2, "--log-every", 1),
         *("--num-epochs", epochs, "--seed", 5, "--json", "--pef", tmp_path / "m.pef"),
@@ -340,7 +341,8 @@ def test_lengths(config, draw, keep, tmp_path):
     assert set(sizes) == set(lengths)
     vectors = [p for p in model.parameters() if p.dim() < 2]
     others = [p for p in model.parameters() if p.dim() >= 2]
-    optimizer = torch.optim.AdamW([{"params": vectors, "weight_decay": 0.0}, {"params": others, "weight_decay": 0.1}], lr=lr)
+    groups = [{"params": vectors, "weight_decay": 0.0}, {"params": others, "weight_decay": 0.1}]
+    optimizer = torch.optim.AdamW(groups, lr=lr, eps=eps)
     losses, means = [], []
     model.train()
     for epoch in range(1, epochs + 1):
@@ -359,17 +361,14 @@ def test_lengths(config, draw, keep, tmp_path):
             losses.append(loss)
             total, count = total + loss * len(step), count + len(step)
         means.append(total / count)
-    numpy.testing.assert_allclose([entry["loss"] for entry in told["log"]], losses, rtol=5e-5)
-    numpy.testing.assert_allclose([entry["loss"] for entry in told["epochs"]], means, rtol=5e-5)
+    numpy.testing.assert_allclose([entry["loss"] for entry in told["log"]], losses, rtol=5e-6)
+    numpy.testing.assert_allclose([entry["loss"] for entry in told["epochs"]], means, rtol=5e-6)
     loss, count = mean_of(model, ids[test_rows], types[test_rows], apart)
     assert told["test_predictions"] == count
-    numpy.testing.assert_allclose(told["test_loss"], loss, rtol=5e-5)
+    numpy.testing.assert_allclose(told["test_loss"], loss, rtol=5e-6)
     saved = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "trained", attn_implementation="eager")
     for (name, ours), theirs in zip(saved.named_parameters(), model.parameters()):
-        kept = torch.ones(len(ours), dtype=bool)
-        if name.endswith("c_attn.bias"):  # a bias of keys has the gradient 0, of whose rounding AdamW makes whole steps
-            kept[len(ours) // 3 : 2 * len(ours) // 3] = False
-        numpy.testing.assert_allclose(ours.detach()[kept], theirs.detach()[kept], rtol=0, atol=3e-4, err_msg=name)
+        numpy.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=0, atol=1e-5, err_msg=name)
 
 
 def test_lengths_killed(tmp_path):
