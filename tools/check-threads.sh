@@ -8,7 +8,7 @@ set -eu
 build=$1-threads
 shift
 [ $# -gt 0 ] ||
-    set -- session threads run_state schedule random_schedules function multigraph recurrent starts checkpoint profile
+    set -- session threads run_state schedule random_schedules function multigraph recurrent starts checkpoint profile stored
 tools/clang-build.sh 16 "$build" "-fno-omit-frame-pointer -DSHARED_SECONDS=-1 -DSHARED_COPY=0" \
     -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
 archer=$(ls -d /usr/lib/llvm-*/lib/libarcher.so | tail -1)

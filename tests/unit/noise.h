@@ -70,6 +70,7 @@ static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uin
 typedef struct noise_source { /* rewriter->user */
     uint64_t *state;          /* a seed for each node, made from the one before */
     bool leaves;              /* parameters too */
+    bool joins;               /* what is nearly equal counts as equal */
 } noise_source;
 
 /* Not operators that choose among their operands' elements, or are exact in floats: noise would part what is equal. */
@@ -96,7 +97,8 @@ static inline bool comes_rounded(const samba_graph *graph, samba_ref ref)
 }
 
 /* Whether two values are equal, where a sum may have cancelled: noise times what is left of it makes nothing equal. So a distance
- * of a unit beside the greatest counts as none. */
+ * of a unit beside the greatest counts as none, in every second graph: in the others noise parts what is equal by chance, as the
+ * slopes of hardswish at -1 and -0.5. */
 static inline samba_ref nearly_equal(samba_graph *graph, samba_op op, const samba_ref *inputs)
 {
     const samba_dtype dtype = (samba_dtype)samba_node_at(graph, inputs[0])->dtype;
@@ -124,10 +126,10 @@ static inline bool compares_rounded(const samba_graph *graph, const samba_node *
 static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    if (compares_rounded(rewriter->in, node))
+    const noise_source *source = rewriter->user;
+    if (source->joins && compares_rounded(rewriter->in, node))
         return nearly_equal(rewriter->out, (samba_op)node->op, inputs);
     samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
-    const noise_source *source = rewriter->user;
     if (!rounds(node) || (node->op == SAMBA_OP_parameter && !source->leaves) ||
         !samba_dtype_is_floating_point((samba_dtype)node->dtype))
         return copy;
@@ -220,8 +222,9 @@ static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, c
 /* The graph with noise everywhere, of parameters where `leaves` says so; freed by the caller. */
 static inline samba_status noisy_graph(const samba_graph *graph, uint64_t *state, bool leaves, samba_graph **moved)
 {
+    static unsigned turn;
     samba_graph *open;
-    noise_source source = {state, leaves};
+    noise_source source = {state, leaves, turn++ % 2};
     SAMBA_TRY(samba_graph_rewrite(graph, open_operator, NULL, &open));
     samba_status status = samba_graph_rewrite(open, add_noise, &source, moved);
     samba_graph_free(open);
