@@ -209,7 +209,7 @@ INLINE void add_block(const bool byte_sums, const int rows, const int m, const w
     }
 }
 
-/* Rows of W that lie one after the other, two at once for one row of x: they share its loads, and the processor computes one's
+/* Row `row` of W, and for one row of x another `apart` rows behind it: they share its loads, and the processor computes one's
  * total beside the other's. What comes later in memory is asked for. */
 INLINE void some_dots_i4(const bool byte_sums, const int rows, const int m, const samba_stored_rows *some, int64_t row,
                          int64_t apart, int64_t first)
