@@ -5,8 +5,8 @@
 # Usage: tools/install-packages.sh build|python|bench|clang|coverage|arm|mpi
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
-libjansson-dev libxxhash-dev zlib1g-dev libpcre2-dev libutf8proc-dev libhdf5-dev libmicrohttpd-dev liblapacke-dev libcmocka-dev
-curl valgrind"
+libjansson-dev libxxhash-dev zlib1g-dev libpcre2-dev libutf8proc-dev libhdf5-dev libmicrohttpd-dev liblapacke-dev
+libopenblas0-pthread libcmocka-dev curl valgrind"
 python="python3 python3-venv python3-pip python3-dev"
 clang="$build clang-14 clang-16 libclang-rt-16-dev"
 ls /usr/lib/llvm-*/lib/libomp.so >/dev/null 2>&1 || clang="$clang libomp-14-dev" # only one version can be there, and any will do

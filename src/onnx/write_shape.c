@@ -159,7 +159,7 @@ const char *samba_onnx_write_sum(samba_onnx_writer *w, const samba_node *node)
     const char *a = samba_onnx_given(w, node, 0);
     a = samba_onnx_put_cast(w, a, from, wide);
     if (dims->count)
-        a = samba_onnx_put_reduce(w, "ReduceSum", a, dims->count, dims->at);
+        a = samba_onnx_put_reduce(w, node->op == SAMBA_OP_prod ? "ReduceProd" : "ReduceSum", a, dims->count, dims->at);
     return samba_onnx_narrow(w, node, a);
 }
 

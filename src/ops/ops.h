@@ -143,6 +143,9 @@ extern const samba_op_facts samba_ops[SAMBA_OP_COUNT]; /* ops/table.c */
 /* A reduction whose results over parts of the elements can be combined (COMBINE of ops.def). */
 static inline bool samba_is_combined(const samba_node *node) { return samba_ops[node->op].combine != SAMBA_OP_input; }
 
+/* A reduction whose result of integers and bools is int64. */
+bool samba_widens_integers(samba_op op);
+
 /* Hash of every row's tokens: two libraries with different operator tables refuse each other's graphs. */
 uint64_t samba_ops_signature(void);
 

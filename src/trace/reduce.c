@@ -74,7 +74,7 @@ static samba_value reduce(samba_op op, samba_value a, int count, const int *dims
     samba_reduced_dims to;
     if (!samba_reduction_enter(samba_op_table[op].name, a, count, dims, keepdim, &graph, &to))
         return samba_trace_none(graph);
-    bool widens = op == SAMBA_OP_sum && !samba_dtype_is_floating_point(samba_value_dtype(a));
+    bool widens = samba_widens_integers(op) && !samba_dtype_is_floating_point(samba_value_dtype(a));
     samba_ref kept = samba_reduction_emit(graph, op, a.index, &to);
     if (widens) /* it is int64 already, but for a sum over no dims */
         kept = samba_emit_cast(graph, kept, SAMBA_INT64);
@@ -135,52 +135,21 @@ samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
     return samba_reduction_leave(graph, &to, samba_emit_cast(graph, mean, dtype));
 }
 
-/* Quarters are multiplied with quarters, so that few roundings meet each element and its gradient is the product of all others,
- * zeros or not. Each round reads what the one before has stored: of quarters there are half as many rounds as of halves. */
-static samba_value product_along(samba_value a, int dim)
-{
-    enum { PARTS = 4 };
-    samba_value rest = {0};
-    int64_t n = samba_value_size(a, dim);
-    for (int64_t part; n > 1; n = part) {
-        int parts = n < PARTS ? (int)n : PARTS;
-        part = n / parts;
-        for (int64_t k = parts * part; k < n; k++) {
-            samba_value one = samba_slice(a, dim, k, k + 1, 1);
-            rest = rest.graph ? samba_mul(rest, one) : one;
-        }
-        samba_value of[PARTS];
-        for (int p = 0; p < parts; p++)
-            of[p] = samba_slice(a, dim, p * part, (p + 1) * part, 1);
-        for (; parts > 1; parts = (parts + 1) / 2)
-            for (int p = 0; p < parts / 2; p++)
-                of[p] = samba_mul(of[p], of[parts - 1 - p]);
-        a = of[0];
-    }
-    return rest.graph ? samba_mul(a, rest) : a;
-}
-
 samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
     samba_reduced_dims to;
     if (!samba_reduction_enter("prod", a, count, dims, keepdim, &graph, &to))
         return samba_trace_none(graph);
-    samba_dtype dtype = samba_value_dtype(a);
-    samba_value product = samba_trace_value(graph, samba_trace_lift(a));
-    if (!samba_dtype_is_floating_point(dtype))
-        product = samba_cast(a, dtype = SAMBA_INT64);
+    samba_dtype dtype = samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_INT64;
+    samba_ref product;
     if (to.numel == 0) {
         samba_ref one = samba_emit_constant(graph, 1, dtype);
-        return samba_trace_value(graph, samba_emit_expand(graph, one, to.rank, to.shape));
-    }
-    if (to.count == samba_value_rank(a) && to.count > 0) {
-        product = product_along(samba_reshape(product, 1, &to.numel), 0);
+        product = samba_emit_expand(graph, one, to.rank, to.shape);
     } else {
-        for (int i = 0; i < to.count; i++)
-            product = product_along(product, (int)to.dims[i]);
+        product = samba_reduction_emit(graph, SAMBA_OP_prod, samba_trace_lift(a), &to);
     }
-    return samba_reduction_leave(graph, &to, samba_cast(product, dtype).index);
+    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, product, dtype));
 }
 
 /* ---- indices of extrema ---- */

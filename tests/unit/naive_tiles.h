@@ -343,9 +343,14 @@ static inline tile_value *naive_at(const naive *n, int r, int64_t row, int64_t c
 
 static inline int naive_fold_of(int op) /* the row's operator for that of columns */
 {
-    return op == SAMBA_TILE_argmax        ? SAMBA_TILE_amax
-           : op >= SAMBA_TILE_collect_sum ? SAMBA_TILE_sum + op - SAMBA_TILE_collect_sum
-                                          : op;
+    switch (op) {
+    case SAMBA_TILE_collect_sum: return SAMBA_TILE_sum;
+    case SAMBA_TILE_collect_prod: return SAMBA_TILE_prod;
+    case SAMBA_TILE_collect_amax:
+    case SAMBA_TILE_argmax: return SAMBA_TILE_amax;
+    case SAMBA_TILE_collect_amin: return SAMBA_TILE_amin;
+    default: return op;
+    }
 }
 
 /* One result for each element of the operand, in double: those of dims with a stride. */

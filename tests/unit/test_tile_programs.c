@@ -190,6 +190,20 @@ static void check_standing_sums(samba_dtype dtype, const int64_t *domain, const 
                (int)domain[2], x, y);
 }
 
+/* And products, of what is about 1 or, of integers, odd: rows at once, and collected over what the result does not have. */
+static void check_products(samba_dtype dtype, const int64_t *domain, const char *x, const char *rows, const char *some)
+{
+    tile_case t;
+    case_begin(&t, 3, domain);
+    t.dtype = dtype;
+    case_text(&t,
+              "T x:%s total:%s some:%s; row p; constant small %g; constant one 1; setup;"
+              "load a* x; mul b a small; add b b one; prod p b; collect_prod b some; step; store p total; once",
+              x, rows, some, samba_dtype_is_floating_point(dtype) ? 0x1p-10 : 2.0);
+    case_check(&t, 1e-4, "products, %s, %d x %d x %d, %s to %s and %s", samba_dtype_name(dtype), (int)domain[0], (int)domain[1],
+               (int)domain[2], x, rows, some);
+}
+
 static void test_standing(void **state)
 {
     static const int64_t domains[][3] = {{1, 16, 1},  {1, 17, 3},   {5, 40, 2},   {3, 33, 16}, {2, 600, 7}, {7, 9, 100},
@@ -204,6 +218,11 @@ static void test_standing(void **state)
     for (int s = 0; s < LENGTH(domains); s++)
         for (int layout = 0; layout < LENGTH(layouts); layout++)
             check_standing_sums(summed[(s + layout) % LENGTH(summed)], domains[s], layouts[layout], layouts[layout]);
+    static const char *const kept[] = {"01", "10", "0", "2", "12", "20", "1"};
+    for (int s = 0; s < LENGTH(domains); s++)
+        for (int layout = 0; layout < LENGTH(layouts); layout++)
+            check_products(summed[(s + layout) % LENGTH(summed)], domains[s], layouts[layout], kept[layout % 2],
+                           kept[rand() % LENGTH(kept)]);
 }
 
 /* Sums over rows, of what lies in memory and nothing else: of rows that follow one another, lie apart, backwards or all at one

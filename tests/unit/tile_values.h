@@ -268,9 +268,11 @@ static inline tile_nearness value_of(int op, int class_, int to, tile_value x, t
     }
 }
 
-/* Rows: sums (wrapping), the greatest, the least; of NaN and a number NaN, of equal ones the first. */
+/* Rows: sums and products (wrapping), the greatest, the least; of NaN and a number NaN, of equal ones the first. */
 static inline tile_value fold_start(int op, int class_)
 {
+    if (op == SAMBA_TILE_prod)
+        return class_ == SAMBA_I64 ? (tile_value){.i = 1} : (tile_value){.f = 1};
     if (class_ == SAMBA_I64)
         return (tile_value){.i = op == SAMBA_TILE_sum ? 0 : op == SAMBA_TILE_amax ? INT64_MIN : INT64_MAX};
     return (tile_value){.f = op == SAMBA_TILE_sum ? 0 : op == SAMBA_TILE_amax ? -INFINITY : INFINITY};
@@ -281,6 +283,8 @@ static inline tile_value fold(int op, int class_, tile_value x, tile_value y)
     bool most = op == SAMBA_TILE_amax, whole = class_ == SAMBA_I64;
     if (op == SAMBA_TILE_sum)
         return whole ? (tile_value){.i = (int64_t)((uint64_t)x.i + (uint64_t)y.i)} : (tile_value){.f = x.f + y.f};
+    if (op == SAMBA_TILE_prod)
+        return whole ? (tile_value){.i = (int64_t)((uint64_t)x.i * (uint64_t)y.i)} : (tile_value){.f = x.f * y.f};
     if (whole)
         return (most ? y.i > x.i : y.i < x.i) ? y : x;
     return isnan(x.f) || (!isnan(y.f) && (most ? x.f >= y.f : x.f <= y.f)) ? x : y;

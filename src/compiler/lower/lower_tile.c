@@ -307,7 +307,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     int level = level_for(l, node, from);
     int reg = value(l, node->inputs[0], dims, from, level);
     samba_dtype dtype = (samba_dtype)source->dtype, result = (samba_dtype)node->dtype;
-    if (node->op == SAMBA_OP_sum)
+    if (samba_widens_integers((samba_op)node->op))
         reg = convert(l, reg, dtype, result, from, level);
     samba_tile tile = tile_of(node);
     if (member->role == SAMBA_MEMBER_ROW) {
@@ -319,6 +319,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, member->dims, strides);
     tile = tile == SAMBA_TILE_sum    ? SAMBA_TILE_collect_sum
+           : tile == SAMBA_TILE_prod ? SAMBA_TILE_collect_prod
            : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax
                                      : SAMBA_TILE_collect_amin;
     int operand = samba_emitter_operand(&l->e, l->compiler->placed.buffer_of[ref], result, access->offset, strides);

@@ -138,7 +138,7 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
     static const struct {
         bool pairs, amx;
     } multiplies[SAMBA_ISA_COUNT] = {
-#define ISA(name, family, kernels, flags, features, libxsmm, pairs, amx) {pairs, amx},
+#define ISA(name, family, kernels, flags, features, libxsmm, pairs, amx, ...) {pairs, amx},
 #include "device/cpu/isa/sets.def"
 #undef ISA
     };

@@ -6,14 +6,40 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static const samba_lapack_interface *plugin;
 
-static samba_status load(samba_context *context)
+/* A variable that is the user's where it is set, else what is said here. */
+static bool set(const char *variable, const char *value)
+{
+    return value[0] && !getenv(variable) && setenv(variable, value, 1) == 0;
+}
+
+/* OpenBLAS chooses kernels as it is loaded, by a list of the processors that there were when it was made: of a newer one it takes
+ * those of SSE. It also starts threads, which nobody needs. Variables of the environment say otherwise; they are there while the
+ * plugin is loaded. */
+static void *open_for(samba_isa isa, char *reason, size_t size)
+{
+    static const char *const processors[SAMBA_ISA_COUNT] = {
+#define ISA(name, family, kernels, flags, features, libxsmm, pairs, amx, openblas) openblas,
+#include "device/cpu/isa/sets.def"
+#undef ISA
+    };
+    const bool named = set("OPENBLAS_CORETYPE", processors[isa]), alone = set("OPENBLAS_NUM_THREADS", "1");
+    void *library = samba_plugin_open("lapack", false, reason, size);
+    if (named)
+        unsetenv("OPENBLAS_CORETYPE");
+    if (alone)
+        unsetenv("OPENBLAS_NUM_THREADS");
+    return library;
+}
+
+static samba_status load(samba_context *context, samba_isa isa)
 {
     char reason[512];
-    void *library = samba_plugin_open("lapack", false, reason, sizeof reason);
+    void *library = open_for(isa, reason, sizeof reason);
     if (!library)
         return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
                           "linear algebra needs libsambaflow-lapack.so, which cannot be loaded (%.300s): build with "
@@ -31,10 +57,10 @@ static samba_status load(samba_context *context)
     return SAMBA_OK;
 }
 
-samba_status samba_lapack_find(samba_context *context, const samba_lapack_interface **lapack)
+samba_status samba_lapack_find(samba_context *context, samba_isa isa, const samba_lapack_interface **lapack)
 {
     pthread_mutex_lock(&loading);
-    samba_status status = plugin ? SAMBA_OK : load(context);
+    samba_status status = plugin ? SAMBA_OK : load(context, isa);
     *lapack = plugin;
     pthread_mutex_unlock(&loading);
     return status;

@@ -142,7 +142,7 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         const samba_operand *from = &stage->operands[i];
         s->operands[i] = (operand){samba_operand_memory(prepare, from), from->strides[0], from->strides[1], from->strides[2]};
     }
-    SAMBA_TRY(samba_lapack_find(prepare->context, &s->lapack));
+    SAMBA_TRY(samba_lapack_find(prepare->context, prepare->machine->isa, &s->lapack));
     if (s->batch > 0)
         SAMBA_TRY(place_parts(prepare, stage, s));
     s->each = s->batch > 0 ? (double)stage->flops / (double)s->batch / prepare->machine->share.matrix * 1e9 : 0;

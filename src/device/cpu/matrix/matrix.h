@@ -5,10 +5,11 @@
 #define SAMBA_CPU_MATRIX_H
 
 #include "base/base.h"
+#include "device/cpu/kernel.h"
 #include "device/cpu/matrix/lapack.h"
 
-/* lapack.c: the plugin, loaded when it is asked for first. UNSUPPORTED where there is none. */
-samba_status samba_lapack_find(samba_context *context, const samba_lapack_interface **lapack);
+/* lapack.c: the plugin, loaded when it is asked for first, by the instruction set of that time. UNSUPPORTED where there is none. */
+samba_status samba_lapack_find(samba_context *context, samba_isa isa, const samba_lapack_interface **lapack);
 
 /* exp.c: the exponential of a, n x n by columns, into `result`; five further matrices of room. */
 enum { SAMBA_EXP_ROOM = 5 };

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matrix.c's functions of one float type, REAL: one matrix in and out. NAME(x): a function's name, EXPONENTIAL: that of exp.c. */
+/* rows x columns from one place to another, by blocks, whose rows and columns share lines of cache; true: all are finite */
+static bool NAME(copy)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, REAL *to,
+                       int64_t to_row, int64_t to_column)
+{
+    enum { BLOCK = 64 / sizeof(REAL) };
+    REAL all = 0;
+    for (int64_t j0 = 0; j0 < columns; j0 += BLOCK)
+        for (int64_t i0 = 0; i0 < rows; i0 += BLOCK) {
+            const int64_t i1 = i0 + BLOCK < rows ? i0 + BLOCK : rows, j1 = j0 + BLOCK < columns ? j0 + BLOCK : columns;
+            for (int64_t j = j0; j < j1; j++)
+                for (int64_t i = i0; i < i1; i++) {
+                    const REAL x = from[i * from_row + j * from_column];
+                    to[i * to_row + j * to_column] = x;
+                    all += x * 0; /* NaN where one is not finite */
+                }
+        }
+    return all == 0;
+}
+
 /* rows x columns from an operand, by columns; true: all are finite */
 static bool NAME(load)(const operand *from, int64_t element, int64_t rows, int64_t columns, REAL *to)
 {
     const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
-    bool finite = true;
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t i = 0; i < rows; i++) {
-            to[j * rows + i] = source[i * from->row + j * from->column];
-            finite = finite && isfinite(to[j * rows + i]);
-        }
-    return finite;
+    return NAME(copy)(rows, columns, source, from->row, from->column, to, 1, rows);
 }
 
 /* Element (i, j) of the part, which lies with these strides, to (row + i, j) of the result. */
@@ -19,9 +32,7 @@ static void NAME(store)(const operand *to, int64_t element, int64_t row, int64_t
                         int64_t part_row, int64_t part_column)
 {
     REAL *result = (REAL *)(void *)to->memory + element * to->batch + row * to->row;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            result[i * to->row + j * to->column] = part[i * part_row + j * part_column];
+    NAME(copy)(rows, columns, part, part_row, part_column, result, to->row, to->column);
 }
 
 static void NAME(spoil)(const matrix_state *s, int64_t element)

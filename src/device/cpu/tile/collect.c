@@ -13,6 +13,8 @@ static double combine_double(int op, double x, double y)
 {
     if (op == SAMBA_TILE_collect_sum)
         return x + y;
+    if (op == SAMBA_TILE_collect_prod)
+        return x * y;
     if (y != y)
         return y;
     return op == SAMBA_TILE_collect_amax ? (y > x ? y : x) : (y < x ? y : x);
@@ -22,6 +24,8 @@ static int64_t combine_int64(int op, int64_t x, int64_t y)
 {
     if (op == SAMBA_TILE_collect_sum)
         return wrap_add(x, y);
+    if (op == SAMBA_TILE_collect_prod)
+        return (int64_t)((uint64_t)x * (uint64_t)y);
     return op == SAMBA_TILE_collect_amax ? (y > x ? y : x) : (y < x ? y : x);
 }
 
@@ -33,13 +37,33 @@ static void combine_at(int op, bool integer, char *x, int64_t i, const char *y, 
         ((double *)x)[i] = combine_double(op, ((double *)x)[i], ((const double *)y)[j]);
 }
 
+/* What a partial result is before anything has come. */
+static int64_t none_int64(int op)
+{
+    switch (op) {
+    case SAMBA_TILE_collect_sum: return 0;
+    case SAMBA_TILE_collect_prod: return 1;
+    case SAMBA_TILE_collect_amax: return INT64_MIN;
+    default: return INT64_MAX;
+    }
+}
+
+static double none_double(int op)
+{
+    switch (op) {
+    case SAMBA_TILE_collect_sum: return 0;
+    case SAMBA_TILE_collect_prod: return 1;
+    case SAMBA_TILE_collect_amax: return -INFINITY;
+    default: return INFINITY;
+    }
+}
+
 void samba_tile_collect_begin(const samba_tile_program *program, samba_frame *frame)
 {
     for (int k = 0; k < program->collector_count; k++) {
         const samba_collector *collector = &program->collectors[k];
-        int op = collector->op;
-        int64_t start = op == SAMBA_TILE_collect_sum ? 0 : op == SAMBA_TILE_collect_amax ? INT64_MIN : INT64_MAX;
-        double start_double = op == SAMBA_TILE_collect_sum ? 0 : op == SAMBA_TILE_collect_amax ? -INFINITY : INFINITY;
+        int64_t start = none_int64(collector->op);
+        double start_double = none_double(collector->op);
         bool integer = collector->class_ == SAMBA_I64;
         const void *value = integer ? (const void *)&start : &start_double;
         program->kernels->fill[integer ? SAMBA_I64 : SAMBA_F64](frame->scratch + collector->partial, value, collector->numel);
@@ -57,7 +81,9 @@ static void collect_total(const samba_kernels *kernels, int op, int class_, char
     if (n == 0)
         return;
     if (op != SAMBA_TILE_collect_sum) {
-        (op == SAMBA_TILE_collect_amax ? kernels->reduce_amax : kernels->reduce_amin)[class_](&value, a, 1, n, true);
+        (op == SAMBA_TILE_collect_prod   ? kernels->reduce_prod
+         : op == SAMBA_TILE_collect_amax ? kernels->reduce_amax
+                                         : kernels->reduce_amin)[class_](&value, a, 1, n, true);
         if (class_ == SAMBA_F32)
             value.f64 = value.f32;
     } else if (class_ == SAMBA_F32) {
@@ -85,7 +111,9 @@ static void collect_columns(const samba_kernels *kernels, int op, int class_, ch
         collect_total(kernels, op, class_, partial, a, rows);
         return;
     }
-    samba_tile better = op == SAMBA_TILE_collect_amax ? SAMBA_TILE_maximum : SAMBA_TILE_minimum; /* they propagate NaN as well */
+    samba_tile better = op == SAMBA_TILE_collect_prod   ? SAMBA_TILE_mul
+                        : op == SAMBA_TILE_collect_amax ? SAMBA_TILE_maximum
+                                                        : SAMBA_TILE_minimum; /* they propagate NaN as well */
     int64_t width = class_ == SAMBA_F32 ? 4 : 8;
     double best[SAMBA_TILE_CAPACITY], wide[SAMBA_TILE_CAPACITY]; /* in the tile's class first, in that of partial results then */
     for (int64_t c = 0; c < cols; c += SAMBA_TILE_CAPACITY) {

@@ -41,6 +41,7 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_fill_##name)(void *d, const void *value, int64_t n);                                               \
     void SAMBA_ISA_NAME(samba_spread_##name)(void *d, const void *a, int64_t rows, int64_t cols);                                \
     void SAMBA_ISA_NAME(samba_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                       \
+    void SAMBA_ISA_NAME(samba_prod_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
     void SAMBA_ISA_NAME(samba_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
     void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
     void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0,   \
@@ -48,6 +49,7 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_standing_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
     void SAMBA_ISA_NAME(samba_standing_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
     void SAMBA_ISA_NAME(samba_standing_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);              \
+    void SAMBA_ISA_NAME(samba_standing_prod_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
     void SAMBA_ISA_NAME(samba_standing_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols,        \
                                                       int64_t col0, bool first);                                                 \
     void SAMBA_ISA_NAME(samba_running_extremes_##name)(void *best, int64_t *at, void *x, int64_t *indices, int64_t index,        \

@@ -323,9 +323,11 @@ static samba_status resolve_instruction(builder *b, int index)
     case SAMBA_FORM_REDUCE:
         code->action = from->op == SAMBA_TILE_argmax ? SAMBA_DO_ARGMAX : SAMBA_DO_REDUCE;
         code->reduce = program->stands ? (from->op == SAMBA_TILE_sum    ? kernels->standing_sum
+                                          : from->op == SAMBA_TILE_prod ? kernels->standing_prod
                                           : from->op == SAMBA_TILE_amax ? kernels->standing_amax
                                                                         : kernels->standing_amin)[code->class_]
                                        : (from->op == SAMBA_TILE_sum    ? kernels->reduce_sum
+                                          : from->op == SAMBA_TILE_prod ? kernels->reduce_prod
                                           : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
                                                                         : kernels->reduce_amin)[code->class_];
         if (code->action == SAMBA_DO_ARGMAX)

@@ -123,6 +123,74 @@ SUM(f32, float, float)
 SUM(f64, double, double)
 SUM(i64, int64_t, uint64_t) /* wraps */
 
+/* Products are made in the order of sums, those of short rows one factor after the other. */
+#define PRODUCT(name, type, VECTOR, MASK)                                                                                        \
+    static inline type prod_block_##name(const type *a, int64_t n)                                                               \
+    {                                                                                                                            \
+        enum { LANES = sizeof(VECTOR) / sizeof(type), PARTS = 4 * WIDE_PARTS };                                                  \
+        type product = 1;                                                                                                        \
+        int64_t i = 0;                                                                                                           \
+        if (n >= SHORT_SUM) {                                                                                                    \
+            VECTOR x, of[PARTS];                                                                                                 \
+            UNROLL for (int p = 0; p < PARTS; p++)                                                                               \
+                of[p] = 1 - (VECTOR){0};                                                                                         \
+            for (; i + PARTS * LANES <= n; i += PARTS * LANES) {                                                                 \
+                UNROLL for (int p = 0; p < PARTS; p++) {                                                                         \
+                    __builtin_memcpy(&x, a + i + p * LANES, sizeof x);                                                           \
+                    of[p] *= x;                                                                                                  \
+                }                                                                                                                \
+            }                                                                                                                    \
+            for (; i + WIDE_PARTS * LANES <= n; i += WIDE_PARTS * LANES) {                                                       \
+                UNROLL for (int p = 0; p < WIDE_PARTS; p++) {                                                                    \
+                    __builtin_memcpy(&x, a + i + p * LANES, sizeof x);                                                           \
+                    of[p] *= x;                                                                                                  \
+                }                                                                                                                \
+            }                                                                                                                    \
+            UNROLL for (int half = PARTS / 2; half > 0; half /= 2) {                                                             \
+                UNROLL for (int p = 0; p < half; p++)                                                                            \
+                    of[p] *= of[p + half];                                                                                       \
+            }                                                                                                                    \
+            UNROLL for (int half = LANES / 2; half > 0; half /= 2) {                                                             \
+                MASK other;                                                                                                      \
+                __builtin_memcpy(&other, lanes_from_##MASK + half, sizeof other);                                                \
+                of[0] *= SHUFFLE1(of[0], other);                                                                                 \
+            }                                                                                                                    \
+            product = of[0][0];                                                                                                  \
+        }                                                                                                                        \
+        for (; i < n; i++)                                                                                                       \
+            product *= a[i];                                                                                                     \
+        return product;                                                                                                          \
+    }                                                                                                                            \
+    /* Rows of few columns, several at once. */                                                                                  \
+    INLINE void few_products_##name(type *d, const type *a, int64_t rows, const int cols, bool first)                            \
+    {                                                                                                                            \
+        SAMBA_VECTOR_LOOP for (int64_t r = 0; r < rows; r++) {                                                                   \
+            type product = a[r * cols];                                                                                          \
+            UNROLL for (int c = 1; c < cols; c++)                                                                                \
+                product *= a[r * cols + c];                                                                                      \
+            d[r] = first ? product : d[r] * product;                                                                             \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_prod_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)                     \
+    {                                                                                                                            \
+        type *d = d_;                                                                                                            \
+        const type *a = a_;                                                                                                      \
+        switch (cols) {                                                                                                          \
+        case 2: few_products_##name(d, a, rows, 2, first); return;                                                               \
+        case 3: few_products_##name(d, a, rows, 3, first); return;                                                               \
+        case 4: few_products_##name(d, a, rows, 4, first); return;                                                               \
+        }                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, a += cols) {                                                                          \
+            type product = first ? 1 : d[r];                                                                                     \
+            for (int64_t i = 0; i < cols; i += SUM_BLOCK)                                                                        \
+                product *= prod_block_##name(a + i, cols - i < SUM_BLOCK ? cols - i : SUM_BLOCK);                                \
+            d[r] = product;                                                                                                      \
+        }                                                                                                                        \
+    }
+PRODUCT(f32, float, floats, ints)
+PRODUCT(f64, double, doubles, longs)
+PRODUCT(i64, uint64_t, unsigned_longs, longs) /* wraps */
+
 /* What is better of two wherever they stand side by side; what is not a number is, and stays. */
 #define CHOSEN(kernel, name, VECTOR, MASK, better)                                                                               \
     INLINE VECTOR kernel##_of_##name(VECTOR x, VECTOR best)                                                                      \

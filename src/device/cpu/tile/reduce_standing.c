@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Row reductions over tiles that stand (standing.c): element (r, c) is a[c * rows + r], so rows lie side by side and one vector
- * holds an element of each of several rows. Compiled once for each ISA. Greatest and least values propagate NaN; sums add one
- * column after the other, as rows of fewer than SHORT_SUM elements are added where tiles lie. */
+ * holds an element of each of several rows. Compiled once for each ISA. Greatest and least values propagate NaN; sums and
+ * products take one column after the other, as rows of fewer than SHORT_SUM elements are added where tiles lie. */
 #include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
@@ -38,6 +38,9 @@ enum { SIDE = 32 }; /* rows whose results registers hold while columns pass */
 STAND(sum, f32, float, 0, y + x)
 STAND(sum, f64, double, 0, y + x)
 STAND(sum, i64, uint64_t, 0, y + x) /* wraps */
+STAND(prod, f32, float, 1, y *x)
+STAND(prod, f64, double, 1, y *x)
+STAND(prod, i64, uint64_t, 1, y *x) /* wraps */
 #define STANDS(name, type, least, greatest)                                                                                      \
     STAND(amax, name, type, least, ((x > y) | (x != x)) ? x : y)                                                                 \
     STAND(amin, name, type, greatest, ((x < y) | (x != x)) ? x : y)

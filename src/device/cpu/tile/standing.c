@@ -18,7 +18,7 @@ typedef struct traffic {
     int across, along; /* operands whose rows lie side by side, and whose columns do */
 } traffic;
 
-/* Sums add one column after the other, as they do in tiles that lie where rows are short. Longer ones are added by vectors there,
+/* Sums add, and products take, one column after the other, as they do in tiles that lie where rows are short. Longer ones are added by vectors there,
  * and a sum has to be the same bits in every program: the backward makes values of the forward again in other ones. */
 enum { NO_REDUCTION, REDUCED, SUMMED };
 
@@ -32,7 +32,7 @@ static int reductions_of(const samba_program *source)
         if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_BLOCK)
             return NO_REDUCTION;
         if (form == SAMBA_FORM_REDUCE)
-            found = op == SAMBA_TILE_sum ? SUMMED : found == SUMMED ? SUMMED : REDUCED;
+            found = op == SAMBA_TILE_sum || op == SAMBA_TILE_prod ? SUMMED : found == SUMMED ? SUMMED : REDUCED;
     }
     return found;
 }

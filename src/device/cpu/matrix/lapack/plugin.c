@@ -4,16 +4,34 @@
  *
  * The functions ending in _work are called: they neither allocate nor look for NaN, which the caller does. Which BLAS does the
  * work is the system's choice. Where it has threads of its own, it is told to use one: threads are dealt matrices, and the
- * bits of a result must not depend on how many there are. */
+ * bits of a result must not depend on how many there are. OpenBLAS that was made without threads gives wrong results to two
+ * that call at once; its calls wait for each other. */
 #include "device/cpu/matrix/lapack.h"
 #include "plan/stage.h"
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <pthread.h>
 #include <string.h>
 
 /* Of OpenBLAS alone: not there where the system has another BLAS. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
+char *openblas_get_config(void) __attribute__((weak));
+
+static bool one_at_a_time;
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
+
+static void enter(void)
+{
+    if (one_at_a_time)
+        pthread_mutex_lock(&calling);
+}
+
+static void leave(void)
+{
+    if (one_at_a_time)
+        pthread_mutex_unlock(&calling);
+}
 
 #define COLUMNS LAPACK_COL_MAJOR
 
@@ -126,15 +144,20 @@ FUNCTIONS(wide, double, d)
 
 static int run(const samba_lapack_task *task, void *const parts[SAMBA_LAPACK_PARTS])
 {
-    return (task->wide ? wide_run : single_run)(task, parts);
+    enter();
+    const int status = (task->wide ? wide_run : single_run)(task, parts);
+    leave();
+    return status;
 }
 
 static void multiply(bool wide, int n, const void *a, const void *b, void *c)
 {
+    enter();
     if (wide)
         cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
     else
         cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
+    leave();
 }
 
 #define SHOWN __attribute__((visibility("default")))
@@ -145,5 +168,6 @@ const samba_lapack_interface *samba_lapack_plugin(void)
     static const samba_lapack_interface interface = {SAMBA_LAPACK_VERSION, sizeof interface, room, run, multiply};
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
+    one_at_a_time = openblas_get_config && strstr(openblas_get_config(), "SINGLE_THREADED");
     return &interface;
 }
