@@ -40,6 +40,7 @@ MOST_RESULTS = 32
 TURNS, TURN_SECONDS, CASE_SECONDS = 15, 0.5e-3, 0.08
 LONG = 5  # seconds of both sides' calls, from which one of each is enough
 SLOW = 0.03  # seconds of torch's call, beyond which a sample has a quarter of the elements, and again
+BESIDE_SLOW = 8  # how much longer it may take with the gradient
 START = 5  # quarters of a sample that is timed first
 ADDRESSES = 8 << 30  # bytes of this process: a sample that needs more is made smaller
 # dtypes timed beside float32, where kernels of their own stand behind them
@@ -136,7 +137,7 @@ def _grown(row, dtype, seed, size, number, place):
     while smaller >= 0:
         try:
             tried = _of_count(row, dtype, seed, count >> 2 * smaller, odd, number, place)
-            seconds, results = (0, 0) if tried is None else _once(row.call, tried)
+            seconds, results = (0, 0) if tried is None else _once(row.call, tried, row.gradient)
         except RuntimeError as error:  # several dims that grow alike
             if "allocate memory" not in str(error):
                 raise
@@ -158,8 +159,9 @@ def _of_count(row, dtype, seed, count, odd, number, place):
     return some[int(place * len(some))] if some else None
 
 
-def _once(call, sample):
-    """(seconds of torch's call, number of results). Tensors that torch has no gradient for want none then."""
+def _once(call, sample, gradient):
+    """(seconds of torch's call, number of results); with the gradient it may be BESIDE_SLOW times as slow. Tensors that torch has
+    no gradient for want none then."""
     floats = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
     if not _have_gradients(call, sample, floats):
         for x in [x for x in floats if not _have_gradients(call, sample, [x])]:
@@ -169,6 +171,12 @@ def _once(call, sample):
         began = time.perf_counter()
         results, _ = modes.by_torch(call, sample, None, False)
         seconds = min(seconds, time.perf_counter() - began)
+    if gradient and any(modes.wants_gradient(x) for x in floats):
+        seeds = modes.seeds_for(results, torch.Generator().manual_seed(1))
+        if any(s is not None for s in seeds):
+            began = time.perf_counter()
+            modes.by_torch(call, sample, seeds, True)
+            seconds = max(seconds, (time.perf_counter() - began) / BESIDE_SLOW)
     return seconds, len(results)
 
 

@@ -18,6 +18,21 @@ static samba_value of_inv(samba_value a) { return samba_inv(a); }
 static samba_value of_det(samba_value a) { return samba_det(a); }
 static samba_value of_solve(samba_value a) { return samba_solve(a, samba_transpose(a, -1, -2), true); }
 static samba_value of_triangle(samba_value a) { return samba_solve_triangular(a, a, true, false, false); }
+static samba_value columns_of(samba_value a) /* 7 n of them, and 1 */
+{
+    samba_value one = samba_narrow(a, -1, 0, samba_value_size(a, -1) ? 1 : 0);
+    return samba_concat(8, (samba_value[]){a, a, one, a, a, a, a, a}, -1);
+}
+static samba_value of_upper_unit(samba_value a) { return samba_solve_triangular(a, columns_of(a), true, true, true); }
+static samba_value of_lower_unit(samba_value a) { return samba_solve_triangular(a, columns_of(a), false, true, true); }
+static samba_value of_lower(samba_value a) { return samba_solve_triangular(a, columns_of(a), false, true, false); }
+static samba_value of_upper(samba_value a) { return samba_solve_triangular(a, columns_of(a), true, true, false); }
+static samba_value of_solve_right(samba_value a) { return samba_solve(a, samba_transpose(columns_of(a), -1, -2), false); }
+static samba_value of_solve_wide(samba_value a) { return samba_solve(a, columns_of(a), true); }
+static samba_value of_solve_one(samba_value a)
+{
+    return samba_solve(a, samba_narrow(a, -1, 0, samba_value_size(a, -1) ? 1 : 0), true);
+}
 static samba_value of_exp(samba_value a) { return samba_matrix_exp(samba_mul_scalar(a, 0.2)); }
 static samba_value of_pinv(samba_value a) { return samba_pinv(a, 0, -1); }
 static samba_value of_eigvalsh(samba_value a) { return samba_eigvalsh(a, false); }
@@ -42,6 +57,8 @@ static const matrix_case cases[] = {
     {"cholesky", of_cholesky}, {"inv", of_inv},        {"det", of_det},   {"solve", of_solve},
     {"triangle", of_triangle}, {"matrix_exp", of_exp}, {"pinv", of_pinv}, {"eigvalsh", of_eigvalsh},
     {"svdvals", of_svdvals},   {"qr", of_qr},          {"eigh", of_eigh}, {"svd", of_svd},
+    {"upper unit", of_upper_unit}, {"lower unit", of_lower_unit}, {"lower", of_lower}, {"upper", of_upper},
+    {"solve right", of_solve_right}, {"solve wide", of_solve_wide}, {"solve one", of_solve_one},
 };
 
 /* Symmetric, with eigenvalues apart, all above 0 */
@@ -140,7 +157,7 @@ static void check_case(const matrix_case *c, samba_dtype dtype, int64_t batch, i
 
 TEST(as_the_reference)
 {
-    const int64_t sizes[] = {0, 1, 2, 5, 12};
+    const int64_t sizes[] = {0, 1, 2, 5, 12, 19};
     seed_anew();
     for (int c = 0; c < LENGTH(cases); c++)
         for (int s = 0; s < LENGTH(sizes); s++)

@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SAMBA_LAPACK_VERSION 1
+#define SAMBA_LAPACK_VERSION 2
 #define SAMBA_LAPACK_SYMBOL "samba_lapack_plugin"
 #define SAMBA_LAPACK_LARGEST 16384 /* of m and n: sizes of work beyond overflow LAPACK's integers */
 
 typedef enum samba_lapack_part {
     SAMBA_LAPACK_A,      /* a, overwritten: by L, by L and U, by the vectors of EIGH, by R of QR */
-    SAMBA_LAPACK_B,      /* right sides, overwritten by the results; Q (m, k); U (m, k) */
+    SAMBA_LAPACK_B,      /* Q (m, k); U (m, k) */
     SAMBA_LAPACK_C,      /* V transposed (k, n) */
     SAMBA_LAPACK_VALUES, /* of EIGH, ascending, and of SVD, descending */
     SAMBA_LAPACK_PIVOTS, /* int32, n: row i was exchanged with row pivots[i] >= i, counted from 0; else LAPACK's integers */
@@ -26,11 +26,10 @@ typedef enum samba_lapack_part {
     SAMBA_LAPACK_PARTS
 } samba_lapack_part;
 typedef struct samba_lapack_task {
-    int function;                 /* samba_matrix_function of plan/stage.h but EXP */
-    bool wide;                    /* float64, else float32 */
-    bool upper, unit, transposed; /* as samba_matrix_stage has them */
-    bool values;
-    int m, n, right;
+    int function;       /* samba_matrix_function of plan/stage.h, but for EXP and those that solve */
+    bool wide;          /* float64, else float32 */
+    bool values;        /* as samba_matrix_stage has it */
+    int m, n;
     int work, integers; /* elements of LAPACK's own work, which `room` sets */
 } samba_lapack_task;
 

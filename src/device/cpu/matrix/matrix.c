@@ -3,6 +3,9 @@
  * A matrix stage: LAPACK's functions, and the exponential, of each matrix of a batch. Threads are dealt matrices, each of which
  * one thread computes alone: a result has the same bits whatever the threads.
  *
+ * Triangular systems, and those whose factors are known, are solved by our own kernel (triangle.h), some columns of the right
+ * sides at once: they are what is dealt.
+ *
  * A matrix is copied by columns into the thread's scratch, computed there, and its parts are copied into the result. LAPACK never
  * sees memory of the device, NaN where it would not end, or exchanged rows beyond the matrix. All scratch is known when the stage
  * is prepared, since LAPACK says then what it works in.
@@ -12,6 +15,7 @@
 #include "device/cpu/matrix/matrix.h"
 #include "device/cpu/kernel.h"
 #include "device/cpu/machine.h"
+#include "device/cpu/matrix/triangle.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +33,9 @@ typedef struct matrix_state {
     int64_t sizes[3][2], batch;
     int64_t begin[SAMBA_LAPACK_PARTS]; /* of each part in a thread's scratch */
     int64_t scratch;                   /* bytes of that */
-    double each;                       /* ns of a matrix, about */
+    double each;                       /* ns of a matrix, or of columns of its right sides, about */
+    int64_t line, panels;              /* of solving: columns at once, and how often that is of a matrix */
+    void (*solve)(const samba_triangle *triangle, void *b); /* NULL: LAPACK's work */
     volatile int32_t *fault;
     int64_t *fault_element;
     int32_t fault_value;
@@ -67,6 +73,20 @@ samba_status samba_matrix_fail(samba_context *context, const samba_stage *stages
                       (int)(at >> 40), stage->name, (long long)element, fault_of(&stage->matrix));
 }
 
+static void run_solve(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const matrix_state *s = state;
+    (void)phase;
+    scratch += s->scratch * thread;
+    int64_t held = -1; /* the matrix that was copied last */
+    for (int64_t i = s->batch * s->panels * thread / threads; i < s->batch * s->panels * (thread + 1) / threads; i++) {
+        const int64_t element = i / s->panels, panel = i % s->panels;
+        if (!(s->task.wide ? f64_panel : f32_panel)(s, element, panel, element != held, scratch))
+            samba_fault_raise(s->fault, s->fault_element, s->fault_value, element);
+        held = element;
+    }
+}
+
 static void run_matrix(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const matrix_state *s = state;
@@ -84,7 +104,8 @@ static int64_t matrix_units(const void *state, int phase, int threads, bool *fre
 {
     (void)phase, (void)threads;
     *free = false;
-    return ((const matrix_state *)state)->batch;
+    const matrix_state *s = state;
+    return s->batch * s->panels;
 }
 
 static double matrix_work(const void *state, int phase, int threads, int64_t unit)
@@ -100,21 +121,16 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
 {
     const int64_t n = s->stage.n;
     int64_t of[SAMBA_LAPACK_PARTS] = {0};
-    const bool large = s->stage.m > SAMBA_LAPACK_LARGEST || n > SAMBA_LAPACK_LARGEST || s->stage.right > INT32_MAX / 2;
+    const bool large = s->stage.m > SAMBA_LAPACK_LARGEST || n > SAMBA_LAPACK_LARGEST;
     s->task = (samba_lapack_task){.function = s->stage.function,
                                   .wide = stage->operands[0].dtype == SAMBA_FLOAT64,
-                                  .upper = s->stage.upper != 0,
-                                  .unit = s->stage.unit != 0,
-                                  .transposed = s->stage.transposed != 0,
                                   .values = s->stage.values != 0,
                                   .m = large ? 0 : (int)s->stage.m,
-                                  .n = large ? 0 : (int)n,
-                                  .right = large ? 0 : (int)s->stage.right};
-    if (large || !s->lapack->room(&s->task, of))
+                                  .n = large ? 0 : (int)n};
+    if (large || (s->lapack && !s->lapack->room(&s->task, of)))
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
-                          "stage %s has matrices of %lld x %lld and %lld right sides; linear algebra takes up to %d rows and "
-                          "columns",
-                          stage->name, (long long)s->stage.m, (long long)n, (long long)s->stage.right, SAMBA_LAPACK_LARGEST);
+                          "stage %s has matrices of %lld x %lld; linear algebra takes up to %d rows and columns", stage->name,
+                          (long long)s->stage.m, (long long)n, SAMBA_LAPACK_LARGEST);
     if (s->stage.function == SAMBA_MATRIX_EXP)
         of[SAMBA_LAPACK_B] = SAMBA_EXP_ROOM * of[SAMBA_LAPACK_A];
     for (int i = 0; i < SAMBA_LAPACK_PARTS; i++) {
@@ -122,6 +138,21 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
         s->scratch += (of[i] + 63) / 64 * 64;
     }
     return SAMBA_OK;
+}
+
+/* Columns at once are as many as the right sides fill: a whole line of them, or a part. */
+static void plan_solving(const samba_preparing *prepare, matrix_state *s)
+{
+    const int64_t size = s->task.wide ? 8 : 4, n = s->stage.n;
+    const bool few = s->stage.right * size <= SAMBA_TRIANGLE_LEAST;
+    const bool in_place = (s->operands[0].column == 1 || n == 1) && !s->stage.transposed;
+    const int64_t copied = in_place ? 0 : size * n * n;
+    s->solve = prepare->machine->kernels->triangle[s->task.wide];
+    s->line = (few ? SAMBA_TRIANGLE_LEAST : SAMBA_TRIANGLE_MOST) / size;
+    s->panels = (s->stage.right + s->line - 1) / s->line;
+    s->begin[SAMBA_LAPACK_B] = (copied + 63) / 64 * 64;
+    s->begin[SAMBA_LAPACK_PIVOTS] = s->begin[SAMBA_LAPACK_B] + size * n * s->line;
+    s->scratch = s->begin[SAMBA_LAPACK_PIVOTS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
 }
 
 samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
@@ -142,11 +173,17 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         const samba_operand *from = &stage->operands[i];
         s->operands[i] = (operand){samba_operand_memory(prepare, from), from->strides[0], from->strides[1], from->strides[2]};
     }
-    SAMBA_TRY(samba_lapack_find(prepare->context, prepare->machine->isa, &s->lapack));
+    const bool solves = s->stage.function == SAMBA_MATRIX_TRIANGULAR || s->stage.function == SAMBA_MATRIX_LU_SOLVE;
+    s->panels = 1;
+    if (!solves)
+        SAMBA_TRY(samba_lapack_find(prepare->context, prepare->machine->isa, &s->lapack));
     if (s->batch > 0)
         SAMBA_TRY(place_parts(prepare, stage, s));
-    s->each = s->batch > 0 ? (double)stage->flops / (double)s->batch / prepare->machine->share.matrix * 1e9 : 0;
-    *prepared =
-        (samba_prepared){.run = run_matrix, .state = s, .phases = 1, .thread_scratch = s->scratch, .dealing = &matrix_dealing};
+    if (s->batch > 0 && solves)
+        plan_solving(prepare, s);
+    s->each =
+        s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
+    *prepared = (samba_prepared){
+        .run = solves ? run_solve : run_matrix, .state = s, .phases = 1, .thread_scratch = s->scratch, .dealing = &matrix_dealing};
     return SAMBA_OK;
 }

@@ -80,16 +80,72 @@ static void NAME(turn)(int64_t rows, int64_t columns, REAL *u, REAL *v, int64_t 
     }
 }
 
-/* The rows that were exchanged, which stand in the last row as numbers; false: they are none of this matrix. */
-static bool NAME(pivots)(const operand *from, int64_t element, int64_t n, int32_t *pivots)
+/* ---- triangular systems, and those whose factors are known ---- */
+/* Row i of the right sides, exchanged, is their row rows[i]. */
+static bool NAME(exchanged)(const operand *from, int64_t element, int64_t n, int32_t *rows)
 {
-    const REAL *row = (const REAL *)(const void *)from->memory + element * from->batch + n * from->row;
+    const REAL *pivots = (const REAL *)(const void *)from->memory + element * from->batch + n * from->row;
+    for (int64_t i = 0; i < n; i++)
+        rows[i] = (int32_t)i;
     for (int64_t i = 0; i < n; i++) {
-        const double at = (double)row[i * from->column];
+        const double at = (double)pivots[i * from->column];
         if (!(at >= (double)i && at < (double)n) || at != trunc(at))
             return false;
-        pivots[i] = (int32_t)at;
+        const int32_t other = rows[(int64_t)at];
+        rows[(int64_t)at] = rows[i];
+        rows[i] = other;
     }
+    return true;
+}
+
+/* Some columns of one matrix's right sides; `anew`: scratch has not held it. False: it is none that lu_factors made, and the
+ * result is NaN. With P a = L U and the transpose wanted, it is U' and L' that are solved, and rows are exchanged at the end. */
+static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, bool anew, char *scratch)
+{
+    const operand *from = &s->operands[0], *sides = &s->operands[1], *to = &s->operands[2];
+    const int64_t n = s->stage.n, line = s->line, first = panel * line, left = s->stage.right - first;
+    const bool factors = s->stage.function == SAMBA_MATRIX_LU_SOLVE, turned = factors && s->stage.transposed;
+    REAL *b = (REAL *)(void *)(scratch + s->begin[SAMBA_LAPACK_B]);
+    int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_PIVOTS]);
+    const REAL *source = (const REAL *)(const void *)sides->memory + element * sides->batch + first * sides->column;
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch + first * to->column;
+    samba_triangle t = {.a = (const REAL *)(const void *)from->memory + element * from->batch,
+                        .pitch = from->row,
+                        .n = n,
+                        .line = line,
+                        .columns = left < line ? left : line,
+                        .upper = turned ? false : s->stage.upper != 0,
+                        .unit = factors ? !turned : s->stage.unit != 0};
+    if (factors && !NAME(exchanged)(from, element, n, rows)) {
+        const REAL none = (REAL)NAN;
+        NAME(copy)(n, t.columns, &none, 0, 0, result, to->row, to->column);
+        return false;
+    }
+    if (s->begin[SAMBA_LAPACK_B] > 0) {
+        REAL *copied = (REAL *)(void *)scratch;
+        if (anew)
+            NAME(copy)(n, n, t.a, from->row, from->column, copied, turned ? 1 : n, turned ? n : 1);
+        t.a = copied;
+        t.pitch = n;
+    }
+    if (t.columns < line)
+        memset(b, 0, sizeof *b * (size_t)(n * line));
+    if (factors && !turned)
+        for (int64_t i = 0; i < n; i++)
+            NAME(copy)(1, t.columns, source + rows[i] * sides->row, 0, sides->column, b + i * line, 0, 1);
+    else
+        NAME(copy)(n, t.columns, source, sides->row, sides->column, b, line, 1);
+    s->solve(&t, b);
+    if (factors) {
+        t.upper = true;
+        t.unit = turned;
+        s->solve(&t, b);
+    }
+    if (turned)
+        for (int64_t i = 0; i < n; i++)
+            NAME(copy)(1, t.columns, b + i * line, 0, 1, result + rows[i] * to->row, 0, to->column);
+    else
+        NAME(copy)(n, t.columns, b, line, 1, result, to->row, to->column);
     return true;
 }
 
@@ -101,16 +157,12 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
         parts[i] = scratch + s->begin[i];
     REAL *a = parts[SAMBA_LAPACK_A], *b = parts[SAMBA_LAPACK_B], *c = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES];
     int32_t *pivots = parts[SAMBA_LAPACK_PIVOTS];
-    const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n, right = s->stage.right;
+    const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n;
     const operand *to = &s->operands[s->operand_count - 1];
     const samba_matrix_function function = (samba_matrix_function)s->stage.function;
     const bool finite = NAME(load)(&s->operands[0], element, m, n, a),
                spectrum = function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD;
     if (spectrum && !finite)
-        return false;
-    if (s->operand_count == 3)
-        NAME(load)(&s->operands[1], element, n, right, b);
-    if (function == SAMBA_MATRIX_LU_SOLVE && !NAME(pivots)(&s->operands[0], element, n, pivots))
         return false;
     if (function == SAMBA_MATRIX_EXP) {
         EXPONENTIAL(s->lapack, (int)n, a, a, b);
@@ -126,8 +178,6 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
             return false;
         NAME(store)(to, element, 0, n, n, a, 1, n);
         break;
-    case SAMBA_MATRIX_TRIANGULAR:
-    case SAMBA_MATRIX_LU_SOLVE: NAME(store)(to, element, 0, n, right, b, 1, n); break;
     case SAMBA_MATRIX_LU:
         NAME(store)(to, element, 0, n, n, a, 1, n);
         for (int64_t i = 0; i < n; i++)
@@ -154,6 +204,8 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
             NAME(store)(to, element, m + 1, n, k, c, k, 1);
         }
         break;
+    case SAMBA_MATRIX_TRIANGULAR: /* NAME(panel)'s */
+    case SAMBA_MATRIX_LU_SOLVE:
     case SAMBA_MATRIX_EXP:
     case SAMBA_MATRIX_FUNCTION_COUNT: break;
     }

@@ -71,7 +71,6 @@ static bool room(samba_lapack_task *t, int64_t bytes[SAMBA_LAPACK_PARTS])
 {
     const int64_t size = t->wide ? 8 : 4, k = lesser(t->m, t->n);
     const bool spectrum = t->function == SAMBA_MATRIX_EIGH || t->function == SAMBA_MATRIX_SVD;
-    const bool solves = t->function == SAMBA_MATRIX_TRIANGULAR || t->function == SAMBA_MATRIX_LU_SOLVE;
     int64_t integers;
     if (t->m > SAMBA_LAPACK_LARGEST || t->n > SAMBA_LAPACK_LARGEST)
         return false;
@@ -79,13 +78,11 @@ static bool room(samba_lapack_task *t, int64_t bytes[SAMBA_LAPACK_PARTS])
     bytes[SAMBA_LAPACK_A] = size * t->m * t->n;
     if (t->function == SAMBA_MATRIX_QR || (t->function == SAMBA_MATRIX_SVD && !t->values))
         bytes[SAMBA_LAPACK_B] = size * t->m * k;
-    if (solves)
-        bytes[SAMBA_LAPACK_B] = size * t->n * t->right;
     if (t->function == SAMBA_MATRIX_SVD && !t->values)
         bytes[SAMBA_LAPACK_C] = size * k * t->n;
     if (spectrum || t->function == SAMBA_MATRIX_QR)
         bytes[SAMBA_LAPACK_VALUES] = size * k; /* of QR: the reflections' factors */
-    if (t->function == SAMBA_MATRIX_LU || t->function == SAMBA_MATRIX_LU_SOLVE)
+    if (t->function == SAMBA_MATRIX_LU)
         bytes[SAMBA_LAPACK_PIVOTS] = 4 * (int64_t)t->n;
     const int64_t work = (t->wide ? wide_work : single_work)(t, &integers);
     if (work < 0 || work > INT32_MAX || integers < 0 || integers > INT32_MAX)
@@ -116,19 +113,11 @@ _Static_assert(sizeof(lapack_int) == sizeof(int32_t), "pivots");
         int status = 0;                                                                                                          \
         switch (t->function) {                                                                                                   \
         case SAMBA_MATRIX_CHOLESKY: return LAPACKE_##s##potrf_work(COLUMNS, 'L', n, a, n);                                       \
-        case SAMBA_MATRIX_TRIANGULAR:                                                                                            \
-            cblas_##s##trsm(CblasColMajor, CblasLeft, t->upper ? CblasUpper : CblasLower, CblasNoTrans,                          \
-                            t->unit ? CblasUnit : CblasNonUnit, n, t->right, 1, a, n, b, n);                                     \
-            return 0;                                                                                                            \
         case SAMBA_MATRIX_LU:                                                                                                    \
             status = LAPACKE_##s##getrf_work(COLUMNS, n, n, a, n, integers);                                                     \
             for (int i = 0; i < n; i++)                                                                                          \
                 integers[i]--;                                                                                                   \
             return status;                                                                                                       \
-        case SAMBA_MATRIX_LU_SOLVE:                                                                                              \
-            for (int i = 0; i < n; i++)                                                                                          \
-                integers[i]++;                                                                                                   \
-            return LAPACKE_##s##getrs_work(COLUMNS, t->transposed ? 'T' : 'N', n, t->right, a, n, integers, b, n);               \
         case SAMBA_MATRIX_QR: return name##_qr(t, a, b, values, work);                                                           \
         case SAMBA_MATRIX_EIGH:                                                                                                  \
             return LAPACKE_##s##syevd_work(COLUMNS, t->values ? 'N' : 'V', 'L', n, a, n, values, work, t->work, integers,        \

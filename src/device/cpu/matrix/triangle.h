@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Triangular systems a x = b (triangle.c). b is overwritten by x; it lies by rows of `line` elements, of which `columns` count.
+ * What a row has beyond them is computed as well and counts for nothing; it has to be there, and be numbers. */
+#ifndef SAMBA_TRIANGLE_H
+#define SAMBA_TRIANGLE_H
+
+#include "device/cpu/kernel.h"
+
+enum {
+    SAMBA_TRIANGLE_LEAST = 64, /* bytes that a line is a multiple of: no vector is longer */
+    SAMBA_TRIANGLE_MOST = 256, /* bytes of a line that are worth solving at once */
+};
+
+struct samba_triangle {
+    const void *a; /* n x n, by rows that lie `pitch` elements apart; the other triangle is not read */
+    int64_t pitch, n, line, columns;
+    bool upper, unit; /* unit: the diagonal is 1, and not read */
+};
+
+#endif
