@@ -45,7 +45,7 @@ check_rooms() { # ROOT FREE..., with `rooms`
 }
 declare -A rooms=(
     [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa" [fourier]="isa tile"
-    [attention]="isa product tile" [matrix]=""
+    [attention]="isa product tile" [matrix]="isa tile"
 )
 check_rooms device/cpu kernel.h machine.h fetch.h
 rooms=([graph]="" [fuse]="" [lower]="" [memory]="") # passes meet in compiler.h alone: what one gives the next is there

@@ -54,11 +54,25 @@ static samba_value of_svd(samba_value a)
 }
 
 static const matrix_case cases[] = {
-    {"cholesky", of_cholesky}, {"inv", of_inv},        {"det", of_det},   {"solve", of_solve},
-    {"triangle", of_triangle}, {"matrix_exp", of_exp}, {"pinv", of_pinv}, {"eigvalsh", of_eigvalsh},
-    {"svdvals", of_svdvals},   {"qr", of_qr},          {"eigh", of_eigh}, {"svd", of_svd},
-    {"upper unit", of_upper_unit}, {"lower unit", of_lower_unit}, {"lower", of_lower}, {"upper", of_upper},
-    {"solve right", of_solve_right}, {"solve wide", of_solve_wide}, {"solve one", of_solve_one},
+    {"cholesky", of_cholesky},
+    {"inv", of_inv},
+    {"det", of_det},
+    {"solve", of_solve},
+    {"triangle", of_triangle},
+    {"matrix_exp", of_exp},
+    {"pinv", of_pinv},
+    {"eigvalsh", of_eigvalsh},
+    {"svdvals", of_svdvals},
+    {"qr", of_qr},
+    {"eigh", of_eigh},
+    {"svd", of_svd},
+    {"upper unit", of_upper_unit},
+    {"lower unit", of_lower_unit},
+    {"lower", of_lower},
+    {"upper", of_upper},
+    {"solve right", of_solve_right},
+    {"solve wide", of_solve_wide},
+    {"solve one", of_solve_one},
 };
 
 /* Symmetric, with eigenvalues apart, all above 0 */

@@ -93,7 +93,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* the same of tiles that stand: a[r,c] is a[c * rows + r] */
     void (*standing_amax[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*standing_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
-    void (*standing_sum[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first); /* one column after the other */
+    void (*standing_sum[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);  /* one column after the other */
     void (*standing_prod[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first); /* as sums */
     void (*standing_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
     /* Of n lines at once, whose elements number `index` are x: best so far and where it stands, the latest of equal ones, NaN for

@@ -26,9 +26,9 @@ typedef enum samba_lapack_part {
     SAMBA_LAPACK_PARTS
 } samba_lapack_part;
 typedef struct samba_lapack_task {
-    int function;       /* samba_matrix_function of plan/stage.h, but for EXP and those that solve */
-    bool wide;          /* float64, else float32 */
-    bool values;        /* as samba_matrix_stage has it */
+    int function; /* samba_matrix_function of plan/stage.h, but for EXP and those that solve */
+    bool wide;    /* float64, else float32 */
+    bool values;  /* as samba_matrix_stage has it */
     int m, n;
     int work, integers; /* elements of LAPACK's own work, which `room` sets */
 } samba_lapack_task;

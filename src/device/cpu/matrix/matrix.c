@@ -31,10 +31,10 @@ typedef struct matrix_state {
     operand operands[3];
     int operand_count;
     int64_t sizes[3][2], batch;
-    int64_t begin[SAMBA_LAPACK_PARTS]; /* of each part in a thread's scratch */
-    int64_t scratch;                   /* bytes of that */
-    double each;                       /* ns of a matrix, or of columns of its right sides, about */
-    int64_t line, panels;              /* of solving: columns at once, and how often that is of a matrix */
+    int64_t begin[SAMBA_LAPACK_PARTS];                      /* of each part in a thread's scratch */
+    int64_t scratch;                                        /* bytes of that */
+    double each;                                            /* ns of a matrix, or of columns of its right sides, about */
+    int64_t line, panels;                                   /* of solving: columns at once, and how often that is of a matrix */
     void (*solve)(const samba_triangle *triangle, void *b); /* NULL: LAPACK's work */
     volatile int32_t *fault;
     int64_t *fault_element;
@@ -181,9 +181,11 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         SAMBA_TRY(place_parts(prepare, stage, s));
     if (s->batch > 0 && solves)
         plan_solving(prepare, s);
-    s->each =
-        s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
-    *prepared = (samba_prepared){
-        .run = solves ? run_solve : run_matrix, .state = s, .phases = 1, .thread_scratch = s->scratch, .dealing = &matrix_dealing};
+    s->each = s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
+    *prepared = (samba_prepared){.run = solves ? run_solve : run_matrix,
+                                 .state = s,
+                                 .phases = 1,
+                                 .thread_scratch = s->scratch,
+                                 .dealing = &matrix_dealing};
     return SAMBA_OK;
 }

@@ -8,7 +8,7 @@
 #include "device/cpu/kernel.h"
 #include "device/cpu/matrix/lapack.h"
 
-/* lapack.c: the plugin, loaded when it is asked for first, by the instruction set of that time. UNSUPPORTED where there is none. */
+/* lapack.c: the plugin, loaded when it is asked for first, for the instruction set of that time. UNSUPPORTED: there is none. */
 samba_status samba_lapack_find(samba_context *context, samba_isa isa, const samba_lapack_interface **lapack);
 
 /* exp.c: the exponential of a, n x n by columns, into `result`; five further matrices of room. */

@@ -18,8 +18,9 @@ typedef struct traffic {
     int across, along; /* operands whose rows lie side by side, and whose columns do */
 } traffic;
 
-/* Sums add, and products take, one column after the other, as they do in tiles that lie where rows are short. Longer ones are added by vectors there,
- * and a sum has to be the same bits in every program: the backward makes values of the forward again in other ones. */
+/* Sums and products take one column after the other, as they do in tiles that lie where rows are short. Longer rows are taken by
+ * vectors there, and a result has to be the same bits in every program: the backward makes values of the forward again in other
+ * ones. */
 enum { NO_REDUCTION, REDUCED, SUMMED };
 
 /* Has a program row reductions that tiles which stand can do, sums among them? */
