@@ -179,7 +179,7 @@ TEST(test_traits)
         ranges += facts->range != NULL;
     }
     assert_int_equal(twins, 8);
-    assert_int_equal(combined, 3);
+    assert_int_equal(combined, 4);
     assert_int_equal(ranges, 5);
     assert_false(samba_is_combined(&(samba_node){.op = SAMBA_OP_argmax}));
 }
