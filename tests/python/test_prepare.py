@@ -403,9 +403,10 @@ def test_killed(large, tokenizers, tmp_path):
     start = time.time()
     prepare(large, tokenizer, tmp_path / "whole", *HOW)
     whole, seconds = contents(tmp_path / "whole"), time.time() - start
-    killed = resumed = 0
+    killed = resumed = attempts = 0
     while killed < kills:
-        out = tmp_path / f"out{killed}"
+        out = tmp_path / f"out{attempts}"  # of its own: what got through unkilled would be found done, and nothing be killed
+        attempts += 1
         while True:
             words = [PROGRAM, "prepare", "-i", large, "-t", tokenizer, "-o", out, "--json", *HOW, "--memory", "100000000"]
             child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
