@@ -17,16 +17,16 @@
 #define SAMBA_LAPACK_LARGEST 16384 /* of m and n: sizes of work beyond overflow LAPACK's integers */
 
 typedef enum samba_lapack_part {
-    SAMBA_LAPACK_A,      /* a, overwritten: by L, by L and U, by the vectors of EIGH, by R of QR */
-    SAMBA_LAPACK_B,      /* Q (m, k); U (m, k) */
-    SAMBA_LAPACK_C,      /* V transposed (k, n) */
-    SAMBA_LAPACK_VALUES, /* of EIGH, ascending, and of SVD, descending */
-    SAMBA_LAPACK_PIVOTS, /* int32, n: row i was exchanged with row pivots[i] >= i, counted from 0; else LAPACK's integers */
+    SAMBA_LAPACK_A,        /* a, overwritten: by L, by the vectors of EIGH, by R of QR */
+    SAMBA_LAPACK_B,        /* Q (m, k); U (m, k) */
+    SAMBA_LAPACK_C,        /* V transposed (k, n) */
+    SAMBA_LAPACK_VALUES,   /* of EIGH, ascending, and of SVD, descending */
+    SAMBA_LAPACK_INTEGERS, /* LAPACK's own */
     SAMBA_LAPACK_WORK,
     SAMBA_LAPACK_PARTS
 } samba_lapack_part;
 typedef struct samba_lapack_task {
-    int function; /* samba_matrix_function of plan/stage.h, but for EXP and those that solve */
+    int function; /* samba_matrix_function of plan/stage.h, but for EXP, LU and those that solve */
     bool wide;    /* float64, else float32 */
     bool values;  /* as samba_matrix_stage has it */
     int m, n;
@@ -38,8 +38,8 @@ typedef struct samba_lapack_interface {
     size_t struct_size;
     /* Bytes of each part; 0: it has none. False: sizes that this LAPACK does not take. */
     bool (*room)(samba_lapack_task *task, int64_t bytes[SAMBA_LAPACK_PARTS]);
-    /* 0; or above 0: there is no result, since a is not positive definite, is singular, or the iteration does not end. LU then
-     * has a result all the same. All sizes are 1 or more. */
+    /* 0; or above 0: there is no result, since a is not positive definite, or the iteration does not end. All sizes are 1 or
+     * more. */
     int (*run)(const samba_lapack_task *task, void *const parts[SAMBA_LAPACK_PARTS]);
     /* c = a b of n x n matrices */
     void (*multiply)(bool wide, int n, const void *a, const void *b, void *c);

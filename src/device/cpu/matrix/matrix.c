@@ -3,8 +3,8 @@
  * A matrix stage: LAPACK's functions, and the exponential, of each matrix of a batch. Threads are dealt matrices, each of which
  * one thread computes alone: a result has the same bits whatever the threads.
  *
- * Triangular systems, and those whose factors are known, are solved by our own kernel (triangle.h), some columns of the right
- * sides at once: they are what is dealt.
+ * LU is our own (lu.h). So are triangular systems, and those whose factors are known (triangle.h): some columns of the right
+ * sides at once, which are what is dealt.
  *
  * A matrix is copied by columns into the thread's scratch, computed there, and its parts are copied into the result. LAPACK never
  * sees memory of the device, NaN where it would not end, or exchanged rows beyond the matrix. All scratch is known when the stage
@@ -15,6 +15,7 @@
 #include "device/cpu/matrix/matrix.h"
 #include "device/cpu/kernel.h"
 #include "device/cpu/machine.h"
+#include "device/cpu/matrix/lu.h"
 #include "device/cpu/matrix/triangle.h"
 
 #include <math.h>
@@ -31,11 +32,12 @@ typedef struct matrix_state {
     operand operands[3];
     int operand_count;
     int64_t sizes[3][2], batch;
-    int64_t begin[SAMBA_LAPACK_PARTS];                      /* of each part in a thread's scratch */
-    int64_t scratch;                                        /* bytes of that */
-    double each;                                            /* ns of a matrix, or of columns of its right sides, about */
-    int64_t line, panels;                                   /* of solving: columns at once, and how often that is of a matrix */
-    void (*solve)(const samba_triangle *triangle, void *b); /* NULL: LAPACK's work */
+    int64_t begin[SAMBA_LAPACK_PARTS]; /* of each part in a thread's scratch */
+    int64_t scratch;                   /* bytes of that */
+    double each;                       /* ns of a matrix, or of columns of its right sides, about */
+    int64_t line, panels;              /* of solving: columns at once, and how often that is of a matrix */
+    int64_t pitch;                     /* elements between two rows that LU is made of */
+    const samba_kernels *kernels;
     volatile int32_t *fault;
     int64_t *fault_element;
     int32_t fault_value;
@@ -87,6 +89,19 @@ static void run_solve(const void *state, char *scratch, int phase, int thread, i
     }
 }
 
+static void run_lu(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const matrix_state *s = state;
+    (void)phase;
+    scratch += s->scratch * thread;
+    for (int64_t i = s->batch * thread / threads; i < s->batch * (thread + 1) / threads; i++) {
+        if ((s->task.wide ? f64_lu : f32_lu)(s, i, scratch))
+            continue;
+        (s->task.wide ? f64_spoil : f32_spoil)(s, i);
+        samba_fault_raise(s->fault, s->fault_element, s->fault_value, i);
+    }
+}
+
 static void run_matrix(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const matrix_state *s = state;
@@ -116,7 +131,7 @@ static double matrix_work(const void *state, int phase, int threads, int64_t uni
 
 static const samba_dealing matrix_dealing = {matrix_units, matrix_work, NULL, NULL};
 
-/* Where each part begins in a thread's scratch. */
+/* What is asked of LAPACK, and where each part begins in a thread's scratch. */
 static samba_status place_parts(const samba_preparing *prepare, const samba_stage *stage, matrix_state *s)
 {
     const int64_t n = s->stage.n;
@@ -141,18 +156,26 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
 }
 
 /* Columns at once are as many as the right sides fill: a whole line of them, or a part. */
-static void plan_solving(const samba_preparing *prepare, matrix_state *s)
+static void plan_solving(matrix_state *s)
 {
     const int64_t size = s->task.wide ? 8 : 4, n = s->stage.n;
     const bool few = s->stage.right * size <= SAMBA_TRIANGLE_LEAST;
     const bool in_place = (s->operands[0].column == 1 || n == 1) && !s->stage.transposed;
     const int64_t copied = in_place ? 0 : size * n * n;
-    s->solve = prepare->machine->kernels->triangle[s->task.wide];
     s->line = (few ? SAMBA_TRIANGLE_LEAST : SAMBA_TRIANGLE_MOST) / size;
     s->panels = (s->stage.right + s->line - 1) / s->line;
     s->begin[SAMBA_LAPACK_B] = (copied + 63) / 64 * 64;
-    s->begin[SAMBA_LAPACK_PIVOTS] = s->begin[SAMBA_LAPACK_B] + size * n * s->line;
-    s->scratch = s->begin[SAMBA_LAPACK_PIVOTS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
+    s->begin[SAMBA_LAPACK_INTEGERS] = s->begin[SAMBA_LAPACK_B] + size * n * s->line;
+    s->scratch = s->begin[SAMBA_LAPACK_INTEGERS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
+}
+
+static void plan_lu(matrix_state *s)
+{
+    const int64_t size = s->task.wide ? 8 : 4, n = s->stage.n;
+    s->pitch = samba_lu_pitch(n, size);
+    s->begin[SAMBA_LAPACK_B] = size * n * s->pitch;
+    s->begin[SAMBA_LAPACK_INTEGERS] = s->begin[SAMBA_LAPACK_B] + size * samba_lu_room(n, size);
+    s->scratch = s->begin[SAMBA_LAPACK_INTEGERS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
 }
 
 samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_stage *stage, samba_prepared *prepared)
@@ -163,6 +186,8 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
     *s = (matrix_state){.stage = stage->matrix,
                         .batch = stage->domain[0],
                         .operand_count = stage->operand_count,
+                        .panels = 1,
+                        .kernels = prepare->machine->kernels,
                         .fault = prepare->fault,
                         .fault_element = prepare->fault_element,
                         .fault_value = prepare->stage_index + 1};
@@ -173,16 +198,20 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         const samba_operand *from = &stage->operands[i];
         s->operands[i] = (operand){samba_operand_memory(prepare, from), from->strides[0], from->strides[1], from->strides[2]};
     }
-    const bool solves = s->stage.function == SAMBA_MATRIX_TRIANGULAR || s->stage.function == SAMBA_MATRIX_LU_SOLVE;
-    s->panels = 1;
-    if (!solves)
+    const bool solves = s->stage.function == SAMBA_MATRIX_TRIANGULAR || s->stage.function == SAMBA_MATRIX_LU_SOLVE,
+               lu = s->stage.function == SAMBA_MATRIX_LU;
+    if (!solves && !lu)
         SAMBA_TRY(samba_lapack_find(prepare->context, prepare->machine->isa, &s->lapack));
     if (s->batch > 0)
         SAMBA_TRY(place_parts(prepare, stage, s));
     if (s->batch > 0 && solves)
-        plan_solving(prepare, s);
+        plan_solving(s);
+    if (s->batch > 0 && lu)
+        plan_lu(s);
     s->each = s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
-    *prepared = (samba_prepared){.run = solves ? run_solve : run_matrix,
+    *prepared = (samba_prepared){.run = solves ? run_solve
+                                        : lu   ? run_lu
+                                               : run_matrix,
                                  .state = s,
                                  .phases = 1,
                                  .thread_scratch = s->scratch,

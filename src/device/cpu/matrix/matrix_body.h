@@ -80,6 +80,29 @@ static void NAME(turn)(int64_t rows, int64_t columns, REAL *u, REAL *v, int64_t 
     }
 }
 
+/* ---- LU: the factors, and in a row below them which rows were exchanged ---- */
+static bool NAME(lu)(const matrix_state *s, int64_t element, char *scratch)
+{
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const int64_t n = s->stage.n, pitch = s->pitch;
+    REAL *a = (REAL *)(void *)scratch;
+    const samba_lu lu = {.a = a,
+                         .n = n,
+                         .pitch = pitch,
+                         .pivots = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_INTEGERS]),
+                         .room = scratch + s->begin[SAMBA_LAPACK_B]};
+    for (int64_t i = 0; i < n; i++)
+        memset(a + i * pitch + n, 0, sizeof *a * (size_t)(pitch - n));
+    NAME(copy)(n, n, (const REAL *)(const void *)from->memory + element * from->batch, from->row, from->column, a, pitch, 1);
+    if (!s->kernels->lu[s->task.wide](&lu) && !s->stage.singular)
+        return false;
+    NAME(store)(to, element, 0, n, n, a, pitch, 1);
+    for (int64_t i = 0; i < n; i++)
+        a[i] = (REAL)lu.pivots[i];
+    NAME(store)(to, element, n, 1, n, a, 0, 1);
+    return true;
+}
+
 /* ---- triangular systems, and those whose factors are known ---- */
 /* Row i of the right sides, exchanged, is their row rows[i]. */
 static bool NAME(exchanged)(const operand *from, int64_t element, int64_t n, int32_t *rows)
@@ -106,7 +129,7 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
     const int64_t n = s->stage.n, line = s->line, first = panel * line, left = s->stage.right - first;
     const bool factors = s->stage.function == SAMBA_MATRIX_LU_SOLVE, turned = factors && s->stage.transposed;
     REAL *b = (REAL *)(void *)(scratch + s->begin[SAMBA_LAPACK_B]);
-    int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_PIVOTS]);
+    int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_INTEGERS]);
     const REAL *source = (const REAL *)(const void *)sides->memory + element * sides->batch + first * sides->column;
     REAL *result = (REAL *)(void *)to->memory + element * to->batch + first * to->column;
     samba_triangle t = {.a = (const REAL *)(const void *)from->memory + element * from->batch,
@@ -114,6 +137,7 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
                         .n = n,
                         .line = line,
                         .columns = left < line ? left : line,
+                        .room = line,
                         .upper = turned ? false : s->stage.upper != 0,
                         .unit = factors ? !turned : s->stage.unit != 0};
     if (factors && !NAME(exchanged)(from, element, n, rows)) {
@@ -135,11 +159,11 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
             NAME(copy)(1, t.columns, source + rows[i] * sides->row, 0, sides->column, b + i * line, 0, 1);
     else
         NAME(copy)(n, t.columns, source, sides->row, sides->column, b, line, 1);
-    s->solve(&t, b);
+    s->kernels->triangle[s->task.wide](&t, b);
     if (factors) {
         t.upper = true;
         t.unit = turned;
-        s->solve(&t, b);
+        s->kernels->triangle[s->task.wide](&t, b);
     }
     if (turned)
         for (int64_t i = 0; i < n; i++)
@@ -156,7 +180,6 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
     for (int i = 0; i < SAMBA_LAPACK_PARTS; i++)
         parts[i] = scratch + s->begin[i];
     REAL *a = parts[SAMBA_LAPACK_A], *b = parts[SAMBA_LAPACK_B], *c = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES];
-    int32_t *pivots = parts[SAMBA_LAPACK_PIVOTS];
     const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n;
     const operand *to = &s->operands[s->operand_count - 1];
     const samba_matrix_function function = (samba_matrix_function)s->stage.function;
@@ -170,19 +193,13 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
         return true;
     }
     const int status = s->lapack->run(&s->task, parts);
-    if (status != 0 && !(function == SAMBA_MATRIX_LU && s->stage.singular))
+    if (status != 0)
         return false;
     switch (function) {
     case SAMBA_MATRIX_CHOLESKY:
         if (!NAME(lower)(n, a))
             return false;
         NAME(store)(to, element, 0, n, n, a, 1, n);
-        break;
-    case SAMBA_MATRIX_LU:
-        NAME(store)(to, element, 0, n, n, a, 1, n);
-        for (int64_t i = 0; i < n; i++)
-            a[i] = (REAL)pivots[i];
-        NAME(store)(to, element, n, 1, n, a, 0, 1);
         break;
     case SAMBA_MATRIX_QR:
         NAME(upper)(m, n, a);
@@ -204,7 +221,8 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
             NAME(store)(to, element, m + 1, n, k, c, k, 1);
         }
         break;
-    case SAMBA_MATRIX_TRIANGULAR: /* NAME(panel)'s */
+    case SAMBA_MATRIX_LU: /* these have functions of their own */
+    case SAMBA_MATRIX_TRIANGULAR:
     case SAMBA_MATRIX_LU_SOLVE:
     case SAMBA_MATRIX_EXP:
     case SAMBA_MATRIX_FUNCTION_COUNT: break;

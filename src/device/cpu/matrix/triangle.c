@@ -90,7 +90,7 @@ enum {
         enum { LANES = VECTOR_BYTES / (int)sizeof(type) };                                                                       \
         type *b = b_;                                                                                                            \
         for (int64_t j = 0, vectors; j < t->columns; j += vectors * LANES) {                                                     \
-            vectors = t->line - j >= MOST * LANES && t->columns - j > LANES ? MOST : 1;                                          \
+            vectors = t->room - j >= MOST * LANES && t->columns - j > LANES ? MOST : 1;                                          \
             (t->upper  ? t->unit ? upper_unit_##name : upper_##name                                                              \
              : t->unit ? lower_unit_##name                                                                                       \
                        : lower_##name)(t->a, t->pitch, t->n, b + j, t->line, (int)vectors);                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Triangular systems a x = b (triangle.c). b is overwritten by x; it lies by rows of `line` elements, of which `columns` count.
- * What a row has beyond them is computed as well and counts for nothing; it has to be there, and be numbers. */
+ * Triangular systems a x = b (triangle.c). b is overwritten by x; its rows lie `line` elements apart, and `columns` of them
+ * count. Up to `room` columns, whole vectors, are computed as well and count for nothing; they have to be there. */
 #ifndef SAMBA_TRIANGLE_H
 #define SAMBA_TRIANGLE_H
 
@@ -14,7 +14,7 @@ enum {
 
 struct samba_triangle {
     const void *a; /* n x n, by rows that lie `pitch` elements apart; the other triangle is not read */
-    int64_t pitch, n, line, columns;
+    int64_t pitch, n, line, columns, room;
     bool upper, unit; /* unit: the diagonal is 1, and not read */
 };
 

@@ -533,6 +533,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .fourier_f32 = SAMBA_ISA_NAME(samba_fourier_f32),
     .fourier_f64 = SAMBA_ISA_NAME(samba_fourier_f64),
     .transform_f64 = SAMBA_ISA_NAME(samba_transform_f64),
+    .lu = {SAMBA_ISA_NAME(samba_lu_f32), SAMBA_ISA_NAME(samba_lu_f64)},
     .triangle = {SAMBA_ISA_NAME(samba_triangle_f32), SAMBA_ISA_NAME(samba_triangle_f64)},
     .block_f32 = SAMBA_ISA_NAME(samba_block_f32),
     .block_f64 = SAMBA_ISA_NAME(samba_block_f64),

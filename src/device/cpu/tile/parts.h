@@ -82,6 +82,8 @@ void SAMBA_ISA_NAME(samba_line_order)(int32_t *order, int32_t *keys, int64_t n, 
 void SAMBA_ISA_NAME(samba_lines_order)(int32_t *order, const int32_t *keys, int64_t n, int64_t first, int64_t count);
 void SAMBA_ISA_NAME(samba_fourier_f32)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
 void SAMBA_ISA_NAME(samba_fourier_f64)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
+bool SAMBA_ISA_NAME(samba_lu_f32)(const samba_lu *lu);
+bool SAMBA_ISA_NAME(samba_lu_f64)(const samba_lu *lu);
 void SAMBA_ISA_NAME(samba_triangle_f32)(const samba_triangle *triangle, void *b);
 void SAMBA_ISA_NAME(samba_triangle_f64)(const samba_triangle *triangle, void *b);
 void SAMBA_ISA_NAME(samba_transform_f64)(const samba_transform *transform, double *re, double *im, double *room);

@@ -82,19 +82,15 @@ static bool room(samba_lapack_task *t, int64_t bytes[SAMBA_LAPACK_PARTS])
         bytes[SAMBA_LAPACK_C] = size * k * t->n;
     if (spectrum || t->function == SAMBA_MATRIX_QR)
         bytes[SAMBA_LAPACK_VALUES] = size * k; /* of QR: the reflections' factors */
-    if (t->function == SAMBA_MATRIX_LU)
-        bytes[SAMBA_LAPACK_PIVOTS] = 4 * (int64_t)t->n;
     const int64_t work = (t->wide ? wide_work : single_work)(t, &integers);
     if (work < 0 || work > INT32_MAX || integers < 0 || integers > INT32_MAX)
         return false;
     t->work = (int)work;
     t->integers = (int)integers;
-    bytes[SAMBA_LAPACK_PIVOTS] += (int64_t)sizeof(lapack_int) * integers;
+    bytes[SAMBA_LAPACK_INTEGERS] += (int64_t)sizeof(lapack_int) * integers;
     bytes[SAMBA_LAPACK_WORK] = size * work;
     return true;
 }
-
-_Static_assert(sizeof(lapack_int) == sizeof(int32_t), "pivots");
 
 #define FUNCTIONS(name, real, s)                                                                                                 \
     static int name##_qr(const samba_lapack_task *t, real *a, real *q, real *factors, real *work)                                \
@@ -108,16 +104,10 @@ _Static_assert(sizeof(lapack_int) == sizeof(int32_t), "pivots");
     {                                                                                                                            \
         real *a = parts[SAMBA_LAPACK_A], *b = parts[SAMBA_LAPACK_B], *c = parts[SAMBA_LAPACK_C],                                 \
              *values = parts[SAMBA_LAPACK_VALUES], *work = parts[SAMBA_LAPACK_WORK], none[1];                                    \
-        lapack_int *integers = parts[SAMBA_LAPACK_PIVOTS];                                                                       \
+        lapack_int *integers = parts[SAMBA_LAPACK_INTEGERS];                                                                     \
         const int m = t->m, n = t->n;                                                                                            \
-        int status = 0;                                                                                                          \
         switch (t->function) {                                                                                                   \
         case SAMBA_MATRIX_CHOLESKY: return LAPACKE_##s##potrf_work(COLUMNS, 'L', n, a, n);                                       \
-        case SAMBA_MATRIX_LU:                                                                                                    \
-            status = LAPACKE_##s##getrf_work(COLUMNS, n, n, a, n, integers);                                                     \
-            for (int i = 0; i < n; i++)                                                                                          \
-                integers[i]--;                                                                                                   \
-            return status;                                                                                                       \
         case SAMBA_MATRIX_QR: return name##_qr(t, a, b, values, work);                                                           \
         case SAMBA_MATRIX_EIGH:                                                                                                  \
             return LAPACKE_##s##syevd_work(COLUMNS, t->values ? 'N' : 'V', 'L', n, a, n, values, work, t->work, integers,        \
