@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LU of a matrix, in place (lu.c): L below the diagonal, of which it has 1, and U. Step i exchanged row i with row pivots[i] >= i.
- * A column of zeros from the diagonal on is left as it is; then the result of the function is false. NaN and infinities spread. */
+ * LU of a matrix, in place (lu.c): L below the diagonal, of which it has 1, and U. Step i exchanged row i with row
+ * pivots[i] >= i. A column of zeros from the diagonal on is left as it is; then the result of the function is false. NaN and
+ * infinities spread. */
 #ifndef SAMBA_LU_H
 #define SAMBA_LU_H
 
