@@ -87,8 +87,9 @@ static samba_ref slice_of(samba_graph *graph, samba_ref x, int dim, int64_t star
         steps[i] = 1;
     }
     starts[dim] = start;
-    samba_attrs attrs = {
-        .slice = {samba_dims_of(node->rank, starts), samba_dims_of(node->rank, stops), samba_dims_of(node->rank, steps)}};
+    samba_attrs attrs = {.slice = {.start = samba_dims_of(node->rank, starts),
+                                   .stop = samba_dims_of(node->rank, stops),
+                                   .step = samba_dims_of(node->rank, steps)}};
     return samba_emit(graph, SAMBA_OP_slice, 1, &x, &attrs);
 }
 
