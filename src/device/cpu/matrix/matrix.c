@@ -38,6 +38,7 @@ typedef struct matrix_state {
     int64_t line, panels;              /* of solving: columns at once, and how often that is of a matrix */
     int64_t pitch;                     /* elements between two rows that LU is made of */
     const samba_kernels *kernels;
+    bool (*one)(const struct matrix_state *s, int64_t element, char *scratch); /* a whole matrix; false: it has no result */
     volatile int32_t *fault;
     int64_t *fault_element;
     int32_t fault_value;
@@ -89,26 +90,13 @@ static void run_solve(const void *state, char *scratch, int phase, int thread, i
     }
 }
 
-static void run_lu(const void *state, char *scratch, int phase, int thread, int threads)
-{
-    const matrix_state *s = state;
-    (void)phase;
-    scratch += s->scratch * thread;
-    for (int64_t i = s->batch * thread / threads; i < s->batch * (thread + 1) / threads; i++) {
-        if ((s->task.wide ? f64_lu : f32_lu)(s, i, scratch))
-            continue;
-        (s->task.wide ? f64_spoil : f32_spoil)(s, i);
-        samba_fault_raise(s->fault, s->fault_element, s->fault_value, i);
-    }
-}
-
 static void run_matrix(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const matrix_state *s = state;
     (void)phase;
     scratch += s->scratch * thread;
     for (int64_t i = s->batch * thread / threads; i < s->batch * (thread + 1) / threads; i++) {
-        if ((s->task.wide ? f64_one : f32_one)(s, i, scratch))
+        if (s->one(s, i, scratch))
             continue;
         (s->task.wide ? f64_spoil : f32_spoil)(s, i);
         samba_fault_raise(s->fault, s->fault_element, s->fault_value, i);
@@ -208,10 +196,9 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         plan_solving(s);
     if (s->batch > 0 && lu)
         plan_lu(s);
+    s->one = lu ? s->task.wide ? f64_lu : f32_lu : s->task.wide ? f64_one : f32_one;
     s->each = s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
-    *prepared = (samba_prepared){.run = solves ? run_solve
-                                        : lu   ? run_lu
-                                               : run_matrix,
+    *prepared = (samba_prepared){.run = solves ? run_solve : run_matrix,
                                  .state = s,
                                  .phases = 1,
                                  .thread_scratch = s->scratch,

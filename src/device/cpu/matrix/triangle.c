@@ -13,6 +13,14 @@ enum {
     MOST = VECTOR_REGISTERS / 8, /* vectors of a row: with ROWS of them there is room for one more row and a factor */
 };
 
+/* A function of its own for each kind of triangle, and each number of vectors in it. */
+#define KIND(kind, name, type, upper, unit)                                                                                      \
+    static void kind##_##name(const type *a, int64_t pitch, int64_t n, type *b, int64_t line, int vectors)                       \
+    {                                                                                                                            \
+        vectors == 1 ? all_rows_##name(a, pitch, n, upper, unit, b, line, 1)                                                     \
+                     : all_rows_##name(a, pitch, n, upper, unit, b, line, MOST);                                                 \
+    }
+
 /* Rows [i, i + rows) of `vectors` vectors of columns; those before them are solved or, where a is upper, those behind. */
 #define SOLVE(name, type, VECTOR)                                                                                                \
     INLINE void some_rows_##name(const type *a, int64_t pitch, int64_t n, const bool upper, const bool unit, type *b,            \
@@ -65,26 +73,10 @@ enum {
         for (i -= ROWS; upper && i >= 0; i -= ROWS)                                                                              \
             some_rows_##name(a, pitch, n, upper, unit, b, line, i, ROWS, vectors);                                               \
     }                                                                                                                            \
-    static void lower_##name(const type *a, int64_t pitch, int64_t n, type *b, int64_t line, int vectors)                        \
-    {                                                                                                                            \
-        vectors == 1 ? all_rows_##name(a, pitch, n, false, false, b, line, 1)                                                    \
-                     : all_rows_##name(a, pitch, n, false, false, b, line, MOST);                                                \
-    }                                                                                                                            \
-    static void lower_unit_##name(const type *a, int64_t pitch, int64_t n, type *b, int64_t line, int vectors)                   \
-    {                                                                                                                            \
-        vectors == 1 ? all_rows_##name(a, pitch, n, false, true, b, line, 1)                                                     \
-                     : all_rows_##name(a, pitch, n, false, true, b, line, MOST);                                                 \
-    }                                                                                                                            \
-    static void upper_##name(const type *a, int64_t pitch, int64_t n, type *b, int64_t line, int vectors)                        \
-    {                                                                                                                            \
-        vectors == 1 ? all_rows_##name(a, pitch, n, true, false, b, line, 1)                                                     \
-                     : all_rows_##name(a, pitch, n, true, false, b, line, MOST);                                                 \
-    }                                                                                                                            \
-    static void upper_unit_##name(const type *a, int64_t pitch, int64_t n, type *b, int64_t line, int vectors)                   \
-    {                                                                                                                            \
-        vectors == 1 ? all_rows_##name(a, pitch, n, true, true, b, line, 1)                                                      \
-                     : all_rows_##name(a, pitch, n, true, true, b, line, MOST);                                                  \
-    }                                                                                                                            \
+    KIND(lower, name, type, false, false)                                                                                        \
+    KIND(lower_unit, name, type, false, true)                                                                                    \
+    KIND(upper, name, type, true, false)                                                                                         \
+    KIND(upper_unit, name, type, true, true)                                                                                     \
     void SAMBA_ISA_NAME(samba_triangle_##name)(const samba_triangle *t, void *b_)                                                \
     {                                                                                                                            \
         enum { LANES = VECTOR_BYTES / (int)sizeof(type) };                                                                       \

@@ -87,7 +87,7 @@ static bool room(samba_lapack_task *t, int64_t bytes[SAMBA_LAPACK_PARTS])
         return false;
     t->work = (int)work;
     t->integers = (int)integers;
-    bytes[SAMBA_LAPACK_INTEGERS] += (int64_t)sizeof(lapack_int) * integers;
+    bytes[SAMBA_LAPACK_INTEGERS] = (int64_t)sizeof(lapack_int) * integers;
     bytes[SAMBA_LAPACK_WORK] = size * work;
     return true;
 }
