@@ -194,6 +194,13 @@ def group_norm(ins, a):
     return y.reshape(x.shape) * w.reshape(shape) + b.reshape(shape)
 
 
+def product(x, dims):
+    """torch.prod takes one dim at a time."""
+    for dim in dims:
+        x = x.prod(dim, keepdim=True)
+    return x
+
+
 SPECIAL = {
     "reshape": lambda ins, a: ins[0].reshape(a["shape"]),
     "expand": lambda ins, a: ins[0].expand(a["shape"]),
@@ -214,6 +221,7 @@ SPECIAL = {
     "sum": lambda ins, a: ins[0].sum(a["dims"], keepdim=True) if a["dims"] else ins[0],
     "amax": lambda ins, a: ins[0].amax(a["dims"], keepdim=True) if a["dims"] else ins[0],
     "amin": lambda ins, a: ins[0].amin(a["dims"], keepdim=True) if a["dims"] else ins[0],
+    "prod": lambda ins, a: product(ins[0], a["dims"]),
     "argmax": lambda ins, a: (
         ins[0].argmax(a["dims"][0], keepdim=True) if len(a["dims"]) == 1 else ins[0].argmax().reshape([1] * ins[0].dim())
     ),
@@ -260,6 +268,7 @@ SPECIAL = {
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
+    "digamma": lambda ins, a: Digamma.apply(ins[0]),
     "trigamma": lambda ins, a: trigamma(ins[0]),
     "leaky_relu": lambda ins, a: torch.where(ins[0] > 0, ins[0], ins[0] * ins[1]),
     "hardshrink": lambda ins, a: torch.where(ins[0].abs() > ins[1].detach(), ins[0], 0),
@@ -284,6 +293,19 @@ def trigamma(x):
     low = x < 0.5
     right = torch.special.zeta(torch.full_like(x, 2), torch.where(low, 1 - x, x))
     return torch.where(low, (torch.pi / torch.sin(torch.pi * x)) ** 2 - right, right)
+
+
+class Digamma(torch.autograd.Function):
+    """torch.digamma, whose gradient torch makes of that polygamma."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.digamma(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * trigamma(ctx.saved_tensors[0])
 
 
 def fourier(x, a):
