@@ -344,6 +344,28 @@ static void test_share(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Functions that have code of their own for AVX-512 have AVX2's bits. */
+static void test_bits(void **state)
+{
+    static _Alignas(64) float x[CHUNK], ones[CHUNK], given[2][CHUNK];
+    static const char *const names[] = {"exp", "log", "log2", "log10", "logit"};
+    (void)state;
+    if (!is_here[SAMBA_ISA_avx512])
+        skip();
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int i = 0; i < LENGTH(names); i++)
+            for (int round = 0; strcmp(functions[f].name, names[i]) == 0 && round < 512; round++) {
+                for (int k = 0; k < CHUNK; k++)
+                    x[k] = round % 2 ? float_of(random_bits()) : float_of(random_bits() % 0x3f800000u), ones[k] = 1;
+                for (int wide = 0; wide < 2; wide++)
+                    need(samba_function_run_memory(function_at(f, wide ? SAMBA_ISA_avx512 : SAMBA_ISA_avx2), (void *[]){x, ones},
+                                                   (void *[]){given[wide]}));
+                for (int k = 0; k < CHUNK; k++)
+                    if (memcmp(&given[0][k], &given[1][k], sizeof(float)) != 0 && !(isnan(given[0][k]) && isnan(given[1][k])))
+                        fail_msg("%s of %a is %a by AVX2 and %a by AVX-512", names[i], x[k], given[0][k], given[1][k]);
+            }
+}
+
 /* ---- where libm's value is a float ---- */
 /* Integers and halves, powers of 2 and of 10, squares, fractions of whole numbers, with both signs. */
 static int candidates(float *x)
@@ -502,7 +524,8 @@ int main(int argc, char **argv)
 {
     ask_cpu();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_exact), cmocka_unit_test(test_halves), cmocka_unit_test(test_pairs)};
+                                       cmocka_unit_test(test_bits),     cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_halves),   cmocka_unit_test(test_pairs)};
     if (argc > 1 && strcmp(argv[1], "all") == 0)
         return measure_all(argc - 2, argv + 2);
     seed = (unsigned)random_seed();

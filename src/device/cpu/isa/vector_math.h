@@ -348,31 +348,6 @@ static inline float vector_logaddexp(float x, float y)
     return (float)((double)(x != x ? x : x > y ? x : y) + 2.0 * s * q);
 }
 
-/* 0 <= ratio <= 1 */
-static inline float atan_below_1(float ratio)
-{
-    float z = ratio * ratio, q = -0.0023869972210377455f;
-    q = fused(q, z, 0.01350777130573988f);
-    q = fused(q, z, -0.035871539264917374f);
-    q = fused(q, z, 0.062501691281795502f);
-    q = fused(q, z, -0.08656880259513855f);
-    q = fused(q, z, 0.11033764481544495f);
-    q = fused(q, z, -0.1427856832742691f);
-    q = fused(q, z, 0.19999739527702332f);
-    q = fused(q, z, -0.33333331346511841f);
-    return fused(q * z, ratio, ratio);
-}
-
-/* The angle of (y, x): of the lesser over the greater size, then turned to its eighth of the circle */
-static inline float vector_atan2(float y, float x)
-{
-    float a = fabsf(x), b = fabsf(y), most = chosen(a > b, a, b), least = chosen(a > b, b, a);
-    float angle = atan_below_1(chosen(most == 0.0f, 0.0f, chosen(least == INFINITY, 1.0f, least / most)));
-    angle = chosen(b > a, (1.57079637f - angle) - 4.37113883e-8f, angle);
-    angle = chosen((int32_t)bits_of(x) < 0, (3.14159274f - angle) - 8.74227766e-8f, angle);
-    return chosen(x != x || y != y, x + y, copysignf(angle, y));
-}
-
 /* In double no square of a float leaves the range. An infinity wins over a NaN. */
 static inline float vector_hypot(float x, float y)
 {

@@ -5,8 +5,11 @@
  * condition. Integers wrap. */
 #include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/isa/unrolled.h"
+#include "device/cpu/isa/float_loops.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/vector_activation.h"
+#include "device/cpu/isa/vector_angle.h"
+#include "device/cpu/isa/vector_erf.h"
 #include "device/cpu/isa/vector_gamma.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/tile/parts.h"
@@ -72,6 +75,14 @@ static inline int64_t truncate_f64(double x) { return x >= -0x1p63 && x < 0x1p63
             type x = a[i], y = b[i];                                                                                             \
             d[i] = (result)(expression);                                                                                         \
         }                                                                                                                        \
+    }
+
+/* A function that float_loops.h has */
+#define FLOATS_BY(name)                                                                                                          \
+    HEAD(name##_f32)                                                                                                             \
+    {                                                                                                                            \
+        (void)b_, (void)c_;                                                                                                      \
+        name##_floats(d_, a_, n);                                                                                                \
     }
 
 /* An expression that calls functions of the C library. Their vector code and their plain code differ in last bits, so all
@@ -162,19 +173,19 @@ EACH_FLOAT(f64, double, 1.0)
 
 UNARY(abs, f32, float, float, fabsf(x))
 UNARY(abs, f64, double, double, fabs(x))
-UNARY(sqrt, f32, float, float, sqrtf(x))
+FLOATS_BY(sqrt)
 UNARY(sqrt, f64, double, double, sqrt(x))
 UNARY(rsqrt, f32, float, float, 1.0f / sqrtf(x))
 UNARY(rsqrt, f64, double, double, 1.0 / sqrt(x))
-UNARY(exp, f32, float, float, vector_exp(x))
+FLOATS_BY(exp)
 CALLED1(exp, f64, double, double, exp(x))
-UNARY(log, f32, float, float, vector_log(x))
+FLOATS_BY(log)
 CALLED1(log, f64, double, double, log(x))
 UNARY(expm1, f32, float, float, vector_expm1(x))
 CALLED1(expm1, f64, double, double, expm1(x))
-UNARY(log10, f32, float, float, vector_log10(x))
+FLOATS_BY(log10)
 CALLED1(log10, f64, double, double, log10(x))
-UNARY(log2, f32, float, float, vector_log2(x))
+FLOATS_BY(log2)
 CALLED1(log2, f64, double, double, log2(x))
 UNARY(atanh, f32, float, float, vector_atanh(x))
 CALLED1(atanh, f64, double, double, atanh(x))
@@ -184,6 +195,36 @@ UNARY(log1p, f32, float, float, vector_log1p(x))
 CALLED1(log1p, f64, double, double, log1p(x))
 UNARY(exp2, f32, float, float, vector_exp2(x))
 CALLED1(exp2, f64, double, double, exp2(x))
+UNARY(erf, f32, float, float, vector_erf(x))
+CALLED1(erf, f64, double, double, erf(x))
+UNARY(erfc, f32, float, float, vector_erfc(x))
+CALLED1(erfc, f64, double, double, erfc(x))
+UNARY(asin, f32, float, float, vector_asin(x))
+CALLED1(asin, f64, double, double, asin(x))
+UNARY(acos, f32, float, float, vector_acos(x))
+CALLED1(acos, f64, double, double, acos(x))
+UNARY(atan, f32, float, float, vector_atan(x))
+CALLED1(atan, f64, double, double, atan(x))
+/* Great angles take longer, the greatest the C library's function: those alone, so that others keep their value whoever their
+ * neighbours are. */
+HEAD(tan_f32)
+{
+    (void)b_, (void)c_;
+    for (int64_t done = 0; done < n; done += CALLS) {
+        float *d = (float *)d_ + done, x[CALLS], great = 0;
+        int count = n - done < CALLS ? (int)(n - done) : CALLS;
+        for (int i = 0; i < count; i++) {
+            x[i] = ((const float *)a_)[done + i];
+            great = fabsf(x[i]) >= TAN_NEAR ? 1 : great;
+        }
+        SAMBA_VECTOR_LOOP for (int i = 0; i < count; i++)
+            d[i] = vector_tan(x[i]);
+        for (int i = 0; great != 0 && i < count; i++)
+            if (fabsf(x[i]) >= TAN_NEAR)
+                d[i] = fabsf(x[i]) < TAN_BOUND ? vector_tan_far(x[i]) : (float)tan((double)x[i]);
+    }
+}
+CALLED1(tan, f64, double, double, tan(x))
 CALLED1(sin, f32, float, float, sinf(x))
 CALLED1(sin, f64, double, double, sin(x))
 CALLED1(cos, f32, float, float, cosf(x))
@@ -232,15 +273,9 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
 #define BY_DOUBLE(name)                                                                                                          \
     CALLED1(name, f32, float, float, name((double)x))                                                                            \
     CALLED1(name, f64, double, double, name(x))
-BY_DOUBLE(erf)
-BY_DOUBLE(tan)
-BY_DOUBLE(asin)
-BY_DOUBLE(acos)
 BY_DOUBLE(cosh)
-BY_DOUBLE(atan)
 BY_DOUBLE(asinh)
 BY_DOUBLE(acosh)
-BY_DOUBLE(erfc)
 CALLED1(lgamma, f32, float, float, vector_lgamma((double)x))
 CALLED1(lgamma, f64, double, double, vector_lgamma(x))
 CALLED1(digamma, f32, float, float, vector_digamma((double)x))
@@ -274,7 +309,7 @@ BINARY(hardshrink, f32, float, float, vector_hardshrink(x, y))
 BINARY(hardshrink, f64, double, double, fabs(x) <= y ? 0.0 : x)
 BINARY(softshrink, f32, float, float, vector_softshrink(x, y))
 BINARY(softshrink, f64, double, double, vector_softshrink64(x, y))
-UNARY(logit, f32, float, float, vector_logit(x))
+FLOATS_BY(logit)
 CALLED1(logit, f64, double, double, vector_logit64(x))
 BINARY(logaddexp, f32, float, float, vector_logaddexp(x, y))
 CALLED2(logaddexp, f64, double, double, vector_logaddexp64(x, y))
