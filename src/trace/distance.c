@@ -148,7 +148,7 @@ samba_value samba_pdist(samba_value a, double p)
     samba_free(common.graph->context, places, bytes);
     if (x.shape[1] == 0)
         p = 1; /* points without coordinates are 0 apart; the greatest of none is no number */
-    samba_value away = samba_sub(samba_losses_unsqueeze(v[0], 1), samba_losses_unsqueeze(v[0], 0));
-    samba_value far = samba_reshape(samba_vector_norm(away, p, 1, &last, false), 1, &all);
+    samba_value rows = samba_losses_unsqueeze(v[0], 1), others = samba_losses_unsqueeze(v[0], 0);
+    samba_value far = samba_reshape(samba_vector_norm(samba_sub(rows, others), p, 1, &last, false), 1, &all);
     return samba_losses_leave(&common, samba_index_select(far, 0, upper), SAMBA_NO_REDUCTION);
 }
