@@ -79,19 +79,19 @@ static const double taylor[17] = {1.0,
         const double scale = ldexp(1, -squarings);                                                                               \
         for (int64_t i = 0; i < size; i++)                                                                                       \
             a[i] = (real)((double)a[i] * scale);                                                                                 \
-        name##_multiply(lapack, n, a, a, a2);                                                                                  \
-        name##_multiply(lapack, n, a, a2, a3);                                                                                 \
-        name##_multiply(lapack, n, a2, a2, a4);                                                                                \
+        name##_multiply(lapack, n, a, a, a2);                                                                                    \
+        name##_multiply(lapack, n, a, a2, a3);                                                                                   \
+        name##_multiply(lapack, n, a2, a2, a4);                                                                                  \
         for (int64_t i = 0; i < size; i++)                                                                                       \
-            q[i] = (real)((double)a4[i] * taylor[16]);                                                           \
+            q[i] = (real)((double)a4[i] * taylor[16]);                                                                           \
         name##_terms(n, 12, a, a2, a3, q);                                                                                       \
         for (int first = 8; first >= 0; first -= 4) {                                                                            \
-            name##_multiply(lapack, n, q, a4, p);                                                                              \
+            name##_multiply(lapack, n, q, a4, p);                                                                                \
             name##_terms(n, first, a, a2, a3, p);                                                                                \
             memcpy(q, p, bytes);                                                                                                 \
         }                                                                                                                        \
         for (; squarings > 0; squarings--) {                                                                                     \
-            name##_multiply(lapack, n, q, q, p);                                                                               \
+            name##_multiply(lapack, n, q, q, p);                                                                                 \
             memcpy(q, p, bytes);                                                                                                 \
         }                                                                                                                        \
         memcpy(result, q, bytes);                                                                                                \
