@@ -412,7 +412,8 @@ static bool in_lanes(const samba_line_state *s)
 {
     const samba_line *line = &s->line;
     bool sums = line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD;
-    return !(sums && line->inner >= s->machine->line.wide_inner) && !(sums_floats(s) && line->inner == 1) && !in_pieces(s) && !is_short(s) && samba_scan_takes_lanes(s);
+    return !(sums && line->inner >= s->machine->line.wide_inner) && !(sums_floats(s) && line->inner == 1) && !in_pieces(s) &&
+           !is_short(s) && samba_scan_takes_lanes(s);
 }
 
 void samba_line_prepare_scan(samba_line_state *s)

@@ -12,15 +12,6 @@
 
 enum { WIDE = VECTOR_BYTES / 8 };
 
-INLINE half_floats halved(doubles x)
-{
-#if defined(__AVX512F__)
-    return (half_floats)_mm512_cvtpd_ps((__m512d)x);
-#else
-    return __builtin_convertvector(x, half_floats);
-#endif
-}
-
 /* Elements [i, i + WIDE) become their sums with all before them, or `back`, behind them; *sum: that of those elements */
 INLINE void sum_vector(float *d, const float *x, doubles *sum, const bool back)
 {
@@ -28,13 +19,12 @@ INLINE void sum_vector(float *d, const float *x, doubles *sum, const bool back)
     half_floats loaded;
     memcpy(&loaded, x, sizeof loaded);
     doubles sums = doubles_of_floats(loaded);
-    UNROLL for (int step = 1; step < WIDE; step *= 2)
-    {
+    UNROLL for (int step = 1; step < WIDE; step *= 2) {
         longs moved; /* out of memory, as in wide.h */
         memcpy(&moved, lanes_from_longs + (back ? step : WIDE - step), sizeof moved);
         sums += back ? SHUFFLE2(sums, none, moved) : SHUFFLE2(none, sums, moved);
     }
-    half_floats result = halved(*sum + sums);
+    half_floats result = __builtin_convertvector(*sum + sums, half_floats);
     *sum += sums[back ? 0 : WIDE - 1] - (doubles){0};
     memcpy(d, &result, sizeof result);
 }
