@@ -281,5 +281,11 @@ samba_value samba_matrix_power(samba_value a, int64_t n)
 samba_value samba_matrix_exp(samba_value a)
 {
     samba_graph *graph;
-    return enter("matrix_exp", a, true, &graph) ? composed(a, SAMBA_OP_matrix_exp, NULL) : samba_trace_none(graph);
+    if (!enter("matrix_exp", a, true, &graph))
+        return samba_trace_none(graph);
+    samba_node node = samba_trace_node(a);
+    SAMBA_SPEAKS(graph, "matrix_exp");
+    if (node.shape[node.rank - 1] == 1)
+        return samba_exp(a); /* of a number, by vectors */
+    return composed(a, SAMBA_OP_matrix_exp, NULL);
 }

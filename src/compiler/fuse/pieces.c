@@ -77,8 +77,10 @@ static bool writable(const samba_fusion *f, samba_ref ref, const int64_t *stride
 {
     const samba_member *member = &f->members[ref];
     const samba_group *g = &f->groups[member->group];
-    if (g->kind == SAMBA_GROUP_MOVE)
-        return samba_node_at(f->graph, ref)->op == SAMBA_OP_concat || samba_node_at(f->graph, ref)->op == SAMBA_OP_flip;
+    if (g->kind == SAMBA_GROUP_MOVE) {
+        uint16_t op = samba_node_at(f->graph, ref)->op;
+        return op == SAMBA_OP_concat || op == SAMBA_OP_flip || op == SAMBA_OP_pad;
+    }
     return (g->kind == SAMBA_GROUP_TILE || g->kind == SAMBA_GROUP_CONTRACT) &&
            samba_group_writable_at(g, g->cols, samba_node_at(f->graph, ref), member->dims, strides);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its
- * part, but for those computed there: pieces.c), pad (fill, then the input into its place),
+ * part, but for those computed there: pieces.c), pad (fill, then the input into its place, in a concat's part too),
  * and a reshape that no strides can express (read in its source's order). */
 #include "compiler/lower/emitter.h"
 
@@ -53,11 +53,13 @@ static samba_status fill(samba_compiler *c, const samba_group *group, double val
     SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_TILE, &stage));
     samba_emitter e;
     samba_emitter_init(&e, c, node->rank, node->shape, 0);
+    const samba_access *target = &c->fusion.access[group->anchor]; /* a part of a concat, or its own memory */
     int64_t strides[SAMBA_MAX_RANK];
-    samba_shape_contiguous_strides(node->rank, node->shape, strides);
+    for (int i = 0; i < node->rank; i++)
+        strides[i] = node->shape[i] == 1 ? 0 : target->strides[i];
     int reg = samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP,
                                 -1, -1, -1, -1, value);
-    samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, 0, strides);
+    samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, target->offset, strides);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);
     return status;
@@ -88,7 +90,10 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
     }
     case SAMBA_OP_flip: return flip(c, group, node);
     case SAMBA_OP_pad: {
+        const samba_access *target = &c->fusion.access[group->anchor]; /* as a concat's */
         SAMBA_TRY(fill(c, group, node->attrs->pad.value));
+        memcpy(strides, target->strides, sizeof strides);
+        at = target->offset;
         for (int i = 0; i < node->rank; i++) {
             at += node->attrs->pad.before.at[i] * strides[i];
             strides[i] *= node->attrs->pad.interior.at[i] + 1;

@@ -100,6 +100,8 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* Of n lines at once, whose elements number `index` are x: best so far and where it stands, the latest of equal ones, NaN for
      * good. at < 0: nothing yet. They are written to x and indices too. */
     void (*running_extremes[3])(void *best, int64_t *at, void *x, int64_t *indices, int64_t index, int64_t n, bool greatest);
+    /* d[i] = *sum + x[0] + ... + x[i], or with what stands behind it, then *sum is of all; d may be x */
+    void (*running_sum)(float *d, const float *x, int64_t n, double *sum, bool back);
     /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
     void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);
     /* sums[c] += a[r * pitch + c]; what is `ahead` elements further is asked for. Of each class, then of bfloat16 in memory;

@@ -34,6 +34,7 @@ samba_status samba_prepare_line(const samba_preparing *prepare, const samba_stag
     *s = (samba_line_state){.line = stage->line,
                             .machine = prepare->machine,
                             .kernels = prepare->machine->kernels,
+                            .threads = prepare->threads,
                             .dtype = (samba_dtype)operand->dtype};
     s->x = samba_operand_memory(prepare, operand++);
     s->fault = prepare->fault;

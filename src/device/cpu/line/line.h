@@ -11,6 +11,7 @@ typedef struct samba_line_state {
     const samba_cpu_machine *machine;
     const samba_kernels *kernels;
     samba_dtype dtype;
+    int threads;
     const char *x, *dy; /* dy: gradients alone */
     char *values;       /* NULL: not wanted */
     int64_t *indices;   /* NULL: not wanted */

@@ -182,12 +182,47 @@ static running at_start(const samba_line_state *s)
     return r;
 }
 
+/* Sums of floats of one line are vectors: line/sums.c. */
+static bool sums_floats(const samba_line_state *s)
+{
+    return s->line.function == SAMBA_LINE_CUMSUM && samba_class_of(s->dtype) == SAMBA_F32;
+}
+
+static void sum_floats(const samba_line_state *s, running *r, int64_t start, int64_t begin, int64_t end)
+{
+    const samba_kernels *k = s->kernels;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->line.inner;
+    float row[SAMBA_TILE_CAPACITY];
+    if (step == 1 && s->dtype == SAMBA_FLOAT32) {
+        k->running_sum((float *)(void *)s->values + start + begin, (const float *)(const void *)s->x + start + begin, end - begin,
+                       &r->real, s->line.backwards);
+        return;
+    }
+    for (int64_t done = 0, n; done < end - begin; done += n) {
+        n = end - begin - done < SAMBA_TILE_CAPACITY ? end - begin - done : SAMBA_TILE_CAPACITY;
+        int64_t at = (start + (s->line.backwards ? end - done - n : begin + done) * step) * size;
+        if (step == 1)
+            k->load[s->dtype](row, s->x + at, n);
+        else
+            k->load_strided[s->dtype](row, s->x + at, step, n);
+        k->running_sum(row, row, n, &r->real, s->line.backwards);
+        if (step == 1)
+            k->store[s->dtype](s->values + at, row, n);
+        else
+            k->store_strided[s->dtype](s->values + at, row, step, n);
+    }
+}
+
 /* Elements [begin, end) of `lines` lines that begin at `starts`, from what they have come to. */
 static void scan_range(const samba_line_state *s, running *r, const int64_t *starts, int64_t lines, int64_t begin, int64_t end)
 {
     const samba_line *line = &s->line;
     chunk values[TOGETHER];
     int64_t indices[SAMBA_TILE_CAPACITY], step = line->inner;
+    for (int64_t j = 0; j < lines && sums_floats(s); j++)
+        sum_floats(s, &r[j], starts[j], begin, end);
+    if (sums_floats(s))
+        return;
     for (int64_t done = 0, n; done < end - begin; done += n) {
         n = end - begin - done < SAMBA_TILE_CAPACITY ? end - begin - done : SAMBA_TILE_CAPACITY;
         int64_t at = line->backwards ? end - done - n : begin + done;
@@ -276,7 +311,7 @@ static bool in_pieces(const samba_line_state *s)
 {
     const samba_line *line = &s->line;
     return line->function == SAMBA_LINE_CUMSUM && line->inner == 1 && line->outer < TOGETHER &&
-           line->size >= s->machine->line.long_line;
+           line->size >= s->machine->line.long_line && (s->threads > 1 || !sums_floats(s));
 }
 
 #define MOST_TEAMS 64 /* threads that take part */
@@ -377,7 +412,8 @@ static bool in_lanes(const samba_line_state *s)
 {
     const samba_line *line = &s->line;
     bool sums = line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD;
-    return !(sums && line->inner >= s->machine->line.wide_inner) && !in_pieces(s) && !is_short(s) && samba_scan_takes_lanes(s);
+    return !(sums && line->inner >= s->machine->line.wide_inner) && !(sums_floats(s) && line->inner == 1) && !in_pieces(s) &&
+           !is_short(s) && samba_scan_takes_lanes(s);
 }
 
 void samba_line_prepare_scan(samba_line_state *s)

@@ -561,6 +561,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .pool_i64 = SAMBA_ISA_NAME(samba_pool_i64),
     .sample_f32 = SAMBA_ISA_NAME(samba_sample_f32),
     .sample_f64 = SAMBA_ISA_NAME(samba_sample_f64),
+    .running_sum = SAMBA_ISA_NAME(samba_running_sum),
     .line_order = SAMBA_ISA_NAME(samba_line_order),
     .lines_order = SAMBA_ISA_NAME(samba_lines_order),
     .margin_f32 = SAMBA_ISA_NAME(samba_margin_f32),

@@ -15,6 +15,7 @@ typedef struct samba_moves { /* moves.c, once for each ISA; by the binary logari
     /* d[r*d_row + c*d_col] = s[r*s_row + c*s_col] */
     void (*stride[4])(void *d, int64_t d_row, int64_t d_col, const void *s, int64_t s_row, int64_t s_col, int64_t rows,
                       int64_t cols);
+    void (*numbers)(int64_t *d, int64_t first, int64_t step, int64_t n); /* first, first + step ... */
 } samba_moves;
 
 /* Prepares the stage, of kind TILE, if it only moves, or clears; else *prepared stays as it is and *moves is false. */

@@ -4,6 +4,7 @@
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/tile/move.h"
 #include "device/cpu/tile/parts.h"
+#include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/shuffle.h"
 #include <string.h>
 
@@ -75,7 +76,21 @@ STRIDE(stride2, uint16_t)
 STRIDE(stride4, uint32_t)
 STRIDE(stride8, uint64_t)
 
+static void numbers(int64_t *d, int64_t first, int64_t step, int64_t n)
+{
+    enum { WIDE = VECTOR_BYTES / 8 };
+    longs some, by = WIDE * step - (longs){0};
+    int64_t i = 0;
+    UNROLL for (int k = 0; k < WIDE; k++)
+        some[k] = first + k * step;
+    for (; i + WIDE <= n; i += WIDE, some += by)
+        memcpy(d + i, &some, sizeof some);
+    for (; i < n; i++)
+        d[i] = first + i * step;
+}
+
 const samba_moves SAMBA_ISA_NAME(samba_moves) = {
     {transpose1, transpose2, SAMBA_ISA_NAME(samba_transpose4), SAMBA_ISA_NAME(samba_transpose8)},
     {stride1, stride2, stride4, stride8},
+    numbers,
 };

@@ -3,6 +3,7 @@
  * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM; and rounding with a STORE. Each picks the
  * longest run that the view allows: the whole tile, a row, or an element.
  * A register that already is the operand's memory needs nothing. */
+#include "device/cpu/tile/move.h"
 #include "device/cpu/tile/tile.h"
 #include <string.h>
 
@@ -306,12 +307,15 @@ void samba_tile_block(const samba_tile_program *program, samba_frame *frame, con
 
 void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
+    enum { SHORT = 16 }; /* a call costs as much as so many numbers */
     const samba_view *view = &program->views[code->view];
     const samba_view_slice *slice = &frame->slices[code->view];
     int64_t *d = (int64_t *)frame->pointers[code->d], cols = code->extent == SAMBA_FULL ? frame->cols : 1;
     for (int64_t r = 0; r < frame->rows; r++) {
         int64_t value = samba_view_row(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
-        for (int64_t c = 0; c < cols; c++)
+        if (cols >= SHORT)
+            program->kernels->moves->numbers(d + r * cols, value, view->col_stride, cols);
+        for (int64_t c = 0; c < cols && cols < SHORT; c++)
             d[r * cols + c] = value + c * view->col_stride;
     }
 }

@@ -76,6 +76,7 @@ void SAMBA_ISA_NAME(samba_pool_i64)(const samba_pool_plan *plan, int64_t planes,
                                     void *result, const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_sample_f32)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
 void SAMBA_ISA_NAME(samba_sample_f64)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
+void SAMBA_ISA_NAME(samba_running_sum)(float *d, const float *x, int64_t n, double *sum, bool back);
 bool SAMBA_ISA_NAME(samba_margin_f32)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
 bool SAMBA_ISA_NAME(samba_margin_f64)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
 void SAMBA_ISA_NAME(samba_line_order)(int32_t *order, int32_t *keys, int64_t n, int64_t first, int64_t count);
