@@ -3,6 +3,7 @@
  * Processes made by fork. The thread that forks takes OpenMP's record of its team along and none of the threads: what waits for
  * them waits for ever. Children of parents with a team do here all that wants one, and give the bits that the parent gives; a
  * child that takes too long is ended by its alarm, and its status tells. */
+#include "../seed.h"
 #include "training.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -128,7 +129,7 @@ static int ended(work *child)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(SECONDS);
+        alarm(seconds_allowed(SECONDS));
         child();
         _exit(0);
     }

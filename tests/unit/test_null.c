@@ -3,6 +3,7 @@
  * NULL where a pointer is expected. Every public function is called with each of its pointers NULL in turn and with all of them
  * (null_calls.h, made of the headers), in a process of its own: none crashes, and where a session, a tensor or the like is NULL,
  * or the place of a result, a function that returns a status says ARGUMENT. */
+#include "../seed.h"
 #include "training.h"
 #include <signal.h>
 #include <sys/resource.h>
@@ -51,7 +52,7 @@ static int outcome(int (*call)(void))
         if (chdir(folder) != 0) /* calls write files named x */
             _exit(99);
         setrlimit(RLIMIT_CORE, &none);
-        alarm(SECONDS);
+        alarm(seconds_allowed(SECONDS));
         for (int s = 0; s < LENGTH(crashes); s++)
             signal(crashes[s], SIG_DFL); /* the runner's own would go on with its next test */
         freopen("/dev/null", "w", stdout);
