@@ -44,8 +44,8 @@ typedef struct samba_lapack_interface {
     size_t struct_size;
     /* Bytes of each part; 0: it has none. False: sizes that this LAPACK does not take. */
     bool (*room)(samba_lapack_task *task, int64_t bytes[SAMBA_LAPACK_PARTS]);
-    /* CHOLESKY, EIGH, SVD: 0; or above 0: there is no result, since a is not positive definite, or the iteration does not end. All
-     * sizes are 1 or more. */
+    /* CHOLESKY, EIGH, SVD: 0; or above 0: there is no result, since a is not positive definite, or the iteration does not end.
+     * All sizes are 1 or more. */
     int (*run)(const samba_lapack_task *task, void *const parts[SAMBA_LAPACK_PARTS]);
     /* QR, LSTSQ, PINV: a = Q R, R above and the reflections that Q is the product of below; Q (m, k) in the place of them; and
      * what Q, or its transpose, makes of the right sides. */

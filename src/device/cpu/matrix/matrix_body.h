@@ -202,8 +202,9 @@ static bool NAME(inverse)(const matrix_state *s, int64_t element, int64_t panel,
     s->kernels->triangle[s->task.wide](&t, b + first * line);
     t = (samba_triangle){.a = a, .pitch = pitch, .n = n, .line = line, .columns = columns, .room = line, .upper = true};
     s->kernels->triangle[s->task.wide](&t, b);
-    for (int64_t c = 0; c < columns; c++)
-        NAME(copy)(n, 1, b + c, line, 0, result + rows[first + c] * to->column, to->row, 0);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            result[i * to->row + rows[first + c] * to->column] = b[i * line + c];
     return true;
 }
 
@@ -216,8 +217,8 @@ static bool NAME(factorize)(const matrix_state *s, int64_t element, void *const 
     const samba_lapack_task *t = &s->task;
     const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
     REAL *a = parts[SAMBA_LAPACK_A];
-    const bool finite = NAME(copy)(t->m, t->n, source, t->turned ? from->column : from->row,
-                                   t->turned ? from->row : from->column, a, 1, t->pitch);
+    const bool finite = NAME(copy)(t->m, t->n, source, t->turned ? from->column : from->row, t->turned ? from->row : from->column,
+                                   a, 1, t->pitch);
     if (t->function != SAMBA_MATRIX_QR && !finite)
         return false;
     for (int64_t j = 0; j < t->n; j++) /* what the last vector of a row of Q transposed has beyond it */
@@ -236,9 +237,9 @@ static bool NAME(qr)(const matrix_state *s, int64_t element, char *scratch)
     NAME(factorize)(s, element, parts);
     for (int64_t j = 0; j < n; j++) { /* row j of R transposed */
         const int64_t above = j + 1 < k ? j + 1 : k;
-        NAME(store)(to, element, m + j, 1, above, a + j * pitch, 0, 1);
-        NAME(copy)(1, k - above, &zero, 0, 0, (REAL *)(void *)to->memory + element * to->batch + (m + j) * to->row + above * to->column,
-                   0, to->column);
+        REAL *row = (REAL *)(void *)to->memory + element * to->batch + (m + j) * to->row;
+        NAME(copy)(1, above, a + j * pitch, 0, 1, row, 0, to->column);
+        NAME(copy)(1, k - above, &zero, 0, 0, row + above * to->column, 0, to->column);
     }
     s->lapack->vectors(&s->task, parts);
     NAME(store)(to, element, 0, m, k, a, 1, pitch);
