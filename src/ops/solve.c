@@ -246,7 +246,8 @@ samba_status samba_vjp_lstsq(samba_vjp *vjp)
     samba_ref left = samba_emit2(graph, SAMBA_OP_sub, b, samba_emit_product(graph, a, x));
     samba_ref second = samba_emit_product(graph, left, samba_emit_turned(graph, samba_emit_product(graph, p, h)));
     samba_ref rest = samba_emit2(graph, SAMBA_OP_sub, g, samba_emit_product(graph, samba_emit_turned(graph, a), h));
-    samba_ref third = samba_emit_product(graph, samba_emit_product(graph, turned, x), samba_emit_turned(graph, rest));
+    samba_ref of_rows = samba_emit_product(graph, turned, x);
+    samba_ref third = samba_emit_product(graph, of_rows, samba_emit_turned(graph, rest));
     samba_ref sum = samba_emit2(graph, SAMBA_OP_add, second, third);
     return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, sum, first));
 }

@@ -38,7 +38,7 @@ static void leave(void)
 
 enum {
     FEW = 64,          /* columns up to which reflections are made one by one ... */
-    NEAR = 1 << 16,    /* ... of matrices of so many elements */
+    LONG = 1024,       /* ... which have up to so many rows */
     BLOCK = 32,        /* reflections that are applied at once ... */
     WIDE_BLOCK = 48,   /* ... and of so many columns */
     WIDE_BLOCKS = 384, /* or more */
@@ -50,7 +50,7 @@ static int lesser(int a, int b) { return a < b ? a : b; }
 static int greater(int a, int b) { return a > b ? a : b; }
 
 /* Reflections one by one are fastest where a lies in a near cache. */
-static bool one_by_one(const samba_lapack_task *t) { return lesser(t->m, t->n) <= FEW && (int64_t)t->m * t->n <= NEAR; }
+static bool one_by_one(const samba_lapack_task *t) { return lesser(t->m, t->n) <= FEW && t->m <= LONG; }
 
 static bool reflects(const samba_lapack_task *t)
 {
@@ -151,136 +151,138 @@ FUNCTIONS(single, float, s)
 FUNCTIONS(wide, double, d)
 
 /* Blocks of reflections are one triangle each (larft), which stays for all that they are applied to. In geqrt a block is made by
- * halves. */
-#define REFLECTIONS(name, real, s)                                                                                                 \
-    static void name##_reflections(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                              \
-    {                                                                                                                              \
-        const int m = t->m, n = t->n, pitch = t->pitch, k = lesser(m, n);                                                          \
-        real *a = parts[SAMBA_LAPACK_A], *triangles = parts[SAMBA_LAPACK_B], *factors = parts[SAMBA_LAPACK_VALUES],                \
-             *work = parts[SAMBA_LAPACK_WORK];                                                                                     \
-        if (!one_by_one(t)) {                                                                                                      \
-            LAPACKE_##s##geqrt_work(COLUMNS, m, n, t->block, a, pitch, triangles, t->block, work);                                 \
-            return;                                                                                                                \
-        }                                                                                                                          \
-        LAPACKE_##s##geqr2_work(COLUMNS, m, n, a, pitch, factors, work);                                                           \
-        for (int i = 0; i < k && (k > t->block || t->function == SAMBA_MATRIX_LSTSQ); i += t->block)                               \
-            LAPACKE_##s##larft_work(COLUMNS, 'F', 'C', m - i, lesser(t->block, k - i), a + i + (int64_t)i * pitch, pitch,          \
-                                    factors + i, triangles + (int64_t)i * t->block, t->block);                                     \
-    }                                                                                                                              \
-    /* As orgqr does, from the last block to the first, by the triangles that there are; one block of few needs none. */           \
-    static void name##_vectors(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                  \
-    {                                                                                                                              \
-        const int m = t->m, pitch = t->pitch, k = lesser(m, t->n), block = t->block;                                               \
-        real *a = parts[SAMBA_LAPACK_A], *triangles = parts[SAMBA_LAPACK_B], *factors = parts[SAMBA_LAPACK_VALUES],                \
-             *work = parts[SAMBA_LAPACK_WORK];                                                                                     \
-        const bool has_factors = k <= block && one_by_one(t);                                                                      \
-        for (int i = (k - 1) / block * block; i >= 0; i -= block) {                                                                \
-            const int columns = lesser(block, k - i), rest = k - i - columns;                                                      \
-            real *first = a + i + (int64_t)i * pitch, *behind = first + (int64_t)columns * pitch,                                  \
-                 *triangle = triangles + (int64_t)i * block;                                                                       \
-            for (int j = 0; j < rest; j++)                                                                                         \
-                memset(behind + (int64_t)j * pitch, 0, sizeof *a * (size_t)columns);                                               \
-            if (rest > 0)                                                                                                          \
-                LAPACKE_##s##larfb_work(COLUMNS, 'L', 'N', 'F', 'C', m - i, rest, columns, first, pitch, triangle, block,          \
-                                        behind, pitch, work, rest);                                                                \
-            for (int j = 0; j < columns && !has_factors; j++)                                                                      \
-                factors[j] = triangle[(int64_t)j * block + j];                                                                     \
-            LAPACKE_##s##orgqr_work(COLUMNS, m - i, columns, columns, first, pitch, factors, work, t->work);                       \
-        }                                                                                                                          \
-    }                                                                                                                              \
-    /* Rows of right sides are columns of their transpose. */                                                                      \
-    static void name##_reflect(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS], bool transposed)                 \
-    {                                                                                                                              \
-        LAPACKE_##s##gemqrt_work(COLUMNS, 'R', transposed ? 'N' : 'T', t->right, t->m, lesser(t->m, t->n), t->block,               \
-                                 parts[SAMBA_LAPACK_A], t->pitch, parts[SAMBA_LAPACK_B], t->block, parts[SAMBA_LAPACK_SIDES],      \
-                                 t->line, parts[SAMBA_LAPACK_WORK]);                                                               \
-    }                                                                                                                              \
-    /* x becomes a unit vector; what its length was. */                                                                            \
-    static double name##_unit(int n, real *x)                                                                                      \
-    {                                                                                                                              \
-        double sum = 0;                                                                                                            \
-        for (int i = 0; i < n; i++)                                                                                                \
-            sum += (double)x[i] * (double)x[i];                                                                                    \
-        sum = sqrt(sum);                                                                                                           \
-        for (int i = 0; i < n; i++)                                                                                                \
-            x[i] = (real)((double)x[i] / sum);                                                                                     \
-        return sum;                                                                                                                \
-    }                                                                                                                              \
-    /* By what R^-1 and its transpose in turns, then R and its, make of a vector: what they lengthen it by most is less than the \
-     * greatest singular value of each, and seldom by much. NaN and infinities are not regular. */ \
-    static bool name##_regular(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                  \
-    {                                                                                                                              \
-        const int k = lesser(t->m, t->n);                                                                                          \
-        const real *r = parts[SAMBA_LAPACK_A];                                                                                     \
-        real *x = parts[SAMBA_LAPACK_WORK];                                                                                        \
-        double longest[2] = {0};                                                                                                   \
-        for (int i = 0; i < k; i++)                                                                                                \
-            if (r[i + (int64_t)i * t->pitch] == 0)                                                                                 \
-                return false;                                                                                                      \
-        for (int inverse = 0; inverse < 2; inverse++) {                                                                            \
-            uint32_t drawn = 1;                                                                                                    \
-            for (int i = 0; i < k; i++) {                                                                                          \
-                drawn = drawn * 1664525 + 1013904223;                                                                              \
-                x[i] = (real)((drawn >> 31 ? 1 : -1) * (1 + (drawn >> 8 & 255) / 256.0));                                          \
-            }                                                                                                                      \
-            name##_unit(k, x);                                                                                                     \
-            for (int turn = 0; turn < TURNS; turn++) {                                                                             \
-                const enum CBLAS_TRANSPOSE way = (turn + inverse) % 2 ? CblasTrans : CblasNoTrans;                                 \
-                const lapack_int pitch = t->pitch;                                                                                 \
-                inverse ? cblas_##s##trsv(CblasColMajor, CblasUpper, way, CblasNonUnit, k, r, pitch, x, 1)                         \
-                        : cblas_##s##trmv(CblasColMajor, CblasUpper, way, CblasNonUnit, k, r, pitch, x, 1);                        \
-                const double length = name##_unit(k, x);                                                                           \
-                longest[inverse] = length <= longest[inverse] ? longest[inverse] : length;                                         \
-            }                                                                                                                      \
-        }                                                                                                                          \
-        return 1 / longest[1] > SAFETY * fmax(t->atol, t->rtol * longest[0]);                                                      \
-    }                                                                                                                              \
-    static int name##_least(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                     \
-    {                                                                                                                              \
-        const int k = lesser(t->m, t->n), right = t->right;                                                                        \
-        real *r = parts[SAMBA_LAPACK_C], *sides = parts[SAMBA_LAPACK_SIDES], *columns = parts[SAMBA_LAPACK_MORE];                  \
-        lapack_int *exchanged = parts[SAMBA_LAPACK_INTEGERS], rank;                                                                \
-        for (int j = 0; j < right; j++)                                                                                            \
-            for (int i = 0; i < k; i++)                                                                                            \
-                columns[(int64_t)j * k + i] = sides[(int64_t)i * t->line + j];                                                     \
-        memset(exchanged, 0, sizeof *exchanged *(size_t)k);                                                                        \
-        const int status = LAPACKE_##s##gelsy_work(COLUMNS, k, k, right, r, k, columns, k, exchanged, (real)t->rtol, &rank,        \
-                                                   parts[SAMBA_LAPACK_WORK], t->work);                                             \
-        for (int j = 0; j < right; j++)                                                                                            \
-            for (int i = 0; i < k; i++)                                                                                            \
-                sides[(int64_t)i * t->line + j] = columns[(int64_t)j * k + i];                                                     \
-        return status;                                                                                                             \
-    }                                                                                                                              \
-    /* With R = U S V^T it is Q (U S^-1 V^T). */                                                                                   \
-    static int name##_inverse(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                   \
-    {                                                                                                                              \
-        const int k = lesser(t->m, t->n), m = t->m;                                                                                \
-        real *a = parts[SAMBA_LAPACK_A], *r = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES],                         \
-             *u = parts[SAMBA_LAPACK_MORE], *v = u + (int64_t)k * k, *result = v + (int64_t)k * k;                                 \
-        name##_vectors(t, parts);                                                                                                  \
-        const int status = LAPACKE_##s##gesdd_work(COLUMNS, 'S', k, k, r, k, values, u, k, v, k, parts[SAMBA_LAPACK_WORK],         \
-                                                   t->work, parts[SAMBA_LAPACK_INTEGERS]);                                         \
-        for (int j = 0; j < k; j++) {                                                                                              \
-            const bool counts = (double)values[j] > fmax(t->atol, t->rtol * (double)values[0]);                                    \
-            for (int i = 0; i < k; i++)                                                                                            \
-                u[(int64_t)j * k + i] = counts ? u[(int64_t)j * k + i] / values[j] : 0;                                            \
-        }                                                                                                                          \
-        cblas_##s##gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, u, k, v, k, 0, r, k);                               \
-        cblas_##s##gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, m, k, k, 1, a, t->pitch, r, k, 0, result, m);                   \
-        for (int j = 0; j < k; j++)                                                                                                \
-            memcpy(a + (int64_t)j * t->pitch, result + (int64_t)j * m, sizeof *a * (size_t)m);                                     \
-        return status;                                                                                                             \
-    }                                                                                                                              \
-    static int name##_deficient(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                 \
-    {                                                                                                                              \
-        const int k = lesser(t->m, t->n);                                                                                          \
-        const bool least = t->function == SAMBA_MATRIX_LSTSQ, turned = least && t->turned;                                         \
-        const real *a = parts[SAMBA_LAPACK_A];                                                                                     \
-        real *r = parts[SAMBA_LAPACK_C];                                                                                           \
-        for (int64_t j = 0; j < k; j++)                                                                                            \
-            for (int64_t i = 0; i < k; i++)                                                                                        \
-                r[turned ? i * k + j : j * k + i] = i <= j ? a[j * t->pitch + i] : 0;                                              \
-        return (least ? name##_least : name##_inverse)(t, parts);                                                                  \
+ * halves.
+ *
+ * The greatest singular value of R is about what R and its transpose, in turns, lengthen a vector by most; the least one is found
+ * in the same way by R^-1. Either is seldom far from what it says. */
+#define REFLECTIONS(name, real, s)                                                                                               \
+    static void name##_reflections(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                            \
+    {                                                                                                                            \
+        const int m = t->m, n = t->n, pitch = t->pitch, k = lesser(m, n);                                                        \
+        real *a = parts[SAMBA_LAPACK_A], *triangles = parts[SAMBA_LAPACK_B], *factors = parts[SAMBA_LAPACK_VALUES],              \
+             *work = parts[SAMBA_LAPACK_WORK];                                                                                   \
+        if (!one_by_one(t)) {                                                                                                    \
+            LAPACKE_##s##geqrt_work(COLUMNS, m, n, t->block, a, pitch, triangles, t->block, work);                               \
+            return;                                                                                                              \
+        }                                                                                                                        \
+        LAPACKE_##s##geqr2_work(COLUMNS, m, n, a, pitch, factors, work);                                                         \
+        for (int i = 0; i < k && (k > t->block || t->function == SAMBA_MATRIX_LSTSQ); i += t->block)                             \
+            LAPACKE_##s##larft_work(COLUMNS, 'F', 'C', m - i, lesser(t->block, k - i), a + i + (int64_t)i * pitch, pitch,        \
+                                    factors + i, triangles + (int64_t)i * t->block, t->block);                                   \
+    }                                                                                                                            \
+    /* As orgqr does, from the last block to the first, by the triangles that there are; one block of few needs none. */         \
+    static void name##_vectors(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                \
+    {                                                                                                                            \
+        const int m = t->m, pitch = t->pitch, k = lesser(m, t->n), block = t->block;                                             \
+        real *a = parts[SAMBA_LAPACK_A], *triangles = parts[SAMBA_LAPACK_B], *factors = parts[SAMBA_LAPACK_VALUES],              \
+             *work = parts[SAMBA_LAPACK_WORK];                                                                                   \
+        const bool has_factors = k <= block && one_by_one(t);                                                                    \
+        for (int i = (k - 1) / block * block; i >= 0; i -= block) {                                                              \
+            const int columns = lesser(block, k - i), rest = k - i - columns;                                                    \
+            real *first = a + i + (int64_t)i * pitch, *behind = first + (int64_t)columns * pitch,                                \
+                 *triangle = triangles + (int64_t)i * block;                                                                     \
+            for (int j = 0; j < rest; j++)                                                                                       \
+                memset(behind + (int64_t)j * pitch, 0, sizeof *a * (size_t)columns);                                             \
+            if (rest > 0)                                                                                                        \
+                LAPACKE_##s##larfb_work(COLUMNS, 'L', 'N', 'F', 'C', m - i, rest, columns, first, pitch, triangle, block,        \
+                                        behind, pitch, work, rest);                                                              \
+            for (int j = 0; j < columns && !has_factors; j++)                                                                    \
+                factors[j] = triangle[(int64_t)j * block + j];                                                                   \
+            LAPACKE_##s##orgqr_work(COLUMNS, m - i, columns, columns, first, pitch, factors, work, t->work);                     \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    /* Rows of right sides are columns of their transpose. */                                                                    \
+    static void name##_reflect(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS], bool transposed)               \
+    {                                                                                                                            \
+        LAPACKE_##s##gemqrt_work(COLUMNS, 'R', transposed ? 'N' : 'T', t->right, t->m, lesser(t->m, t->n), t->block,             \
+                                 parts[SAMBA_LAPACK_A], t->pitch, parts[SAMBA_LAPACK_B], t->block, parts[SAMBA_LAPACK_SIDES],    \
+                                 t->line, parts[SAMBA_LAPACK_WORK]);                                                             \
+    }                                                                                                                            \
+    /* x becomes a unit vector; what its length was. */                                                                          \
+    static double name##_unit(int n, real *x)                                                                                    \
+    {                                                                                                                            \
+        double sum = 0;                                                                                                          \
+        for (int i = 0; i < n; i++)                                                                                              \
+            sum += (double)x[i] * (double)x[i];                                                                                  \
+        sum = sqrt(sum);                                                                                                         \
+        for (int i = 0; i < n; i++)                                                                                              \
+            x[i] = (real)((double)x[i] / sum);                                                                                   \
+        return sum;                                                                                                              \
+    }                                                                                                                            \
+    /* Whether the least singular value of R is well above what counts as 0: NaN and infinities are not. */                      \
+    static bool name##_regular(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                \
+    {                                                                                                                            \
+        const int k = lesser(t->m, t->n);                                                                                        \
+        const real *r = parts[SAMBA_LAPACK_A];                                                                                   \
+        real *x = parts[SAMBA_LAPACK_WORK];                                                                                      \
+        double longest[2] = {0};                                                                                                 \
+        for (int i = 0; i < k; i++)                                                                                              \
+            if (r[i + (int64_t)i * t->pitch] == 0)                                                                               \
+                return false;                                                                                                    \
+        for (int inverse = 0; inverse < 2; inverse++) {                                                                          \
+            uint32_t drawn = 1;                                                                                                  \
+            for (int i = 0; i < k; i++) {                                                                                        \
+                drawn = drawn * 1664525 + 1013904223;                                                                            \
+                x[i] = (real)((drawn >> 31 ? 1 : -1) * (1 + (drawn >> 8 & 255) / 256.0));                                        \
+            }                                                                                                                    \
+            name##_unit(k, x);                                                                                                   \
+            for (int turn = 0; turn < TURNS; turn++) {                                                                           \
+                const enum CBLAS_TRANSPOSE way = (turn + inverse) % 2 ? CblasTrans : CblasNoTrans;                               \
+                const lapack_int pitch = t->pitch;                                                                               \
+                inverse ? cblas_##s##trsv(CblasColMajor, CblasUpper, way, CblasNonUnit, k, r, pitch, x, 1)                       \
+                        : cblas_##s##trmv(CblasColMajor, CblasUpper, way, CblasNonUnit, k, r, pitch, x, 1);                      \
+                const double length = name##_unit(k, x);                                                                         \
+                longest[inverse] = length <= longest[inverse] ? longest[inverse] : length;                                       \
+            }                                                                                                                    \
+        }                                                                                                                        \
+        return 1 / longest[1] > SAFETY * fmax(t->atol, t->rtol * longest[0]);                                                    \
+    }                                                                                                                            \
+    static int name##_least(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                   \
+    {                                                                                                                            \
+        const int k = lesser(t->m, t->n), right = t->right;                                                                      \
+        real *r = parts[SAMBA_LAPACK_C], *sides = parts[SAMBA_LAPACK_SIDES], *columns = parts[SAMBA_LAPACK_MORE];                \
+        lapack_int *exchanged = parts[SAMBA_LAPACK_INTEGERS], rank;                                                              \
+        for (int j = 0; j < right; j++)                                                                                          \
+            for (int i = 0; i < k; i++)                                                                                          \
+                columns[(int64_t)j * k + i] = sides[(int64_t)i * t->line + j];                                                   \
+        memset(exchanged, 0, sizeof *exchanged *(size_t)k);                                                                      \
+        const int status = LAPACKE_##s##gelsy_work(COLUMNS, k, k, right, r, k, columns, k, exchanged, (real)t->rtol, &rank,      \
+                                                   parts[SAMBA_LAPACK_WORK], t->work);                                           \
+        for (int j = 0; j < right; j++)                                                                                          \
+            for (int i = 0; i < k; i++)                                                                                          \
+                sides[(int64_t)i * t->line + j] = columns[(int64_t)j * k + i];                                                   \
+        return status;                                                                                                           \
+    }                                                                                                                            \
+    /* With R = U S V^T it is Q (U S^-1 V^T). */                                                                                 \
+    static int name##_inverse(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                                 \
+    {                                                                                                                            \
+        const int k = lesser(t->m, t->n), m = t->m;                                                                              \
+        real *a = parts[SAMBA_LAPACK_A], *r = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES],                       \
+             *u = parts[SAMBA_LAPACK_MORE], *v = u + (int64_t)k * k, *result = v + (int64_t)k * k;                               \
+        name##_vectors(t, parts);                                                                                                \
+        const int status = LAPACKE_##s##gesdd_work(COLUMNS, 'S', k, k, r, k, values, u, k, v, k, parts[SAMBA_LAPACK_WORK],       \
+                                                   t->work, parts[SAMBA_LAPACK_INTEGERS]);                                       \
+        for (int j = 0; j < k; j++) {                                                                                            \
+            const bool counts = (double)values[j] > fmax(t->atol, t->rtol * (double)values[0]);                                  \
+            for (int i = 0; i < k; i++)                                                                                          \
+                u[(int64_t)j * k + i] = counts ? u[(int64_t)j * k + i] / values[j] : 0;                                          \
+        }                                                                                                                        \
+        cblas_##s##gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, u, k, v, k, 0, r, k);                             \
+        cblas_##s##gemm(CblasColMajor, CblasNoTrans, CblasNoTrans, m, k, k, 1, a, t->pitch, r, k, 0, result, m);                 \
+        for (int j = 0; j < k; j++)                                                                                              \
+            memcpy(a + (int64_t)j * t->pitch, result + (int64_t)j * m, sizeof *a * (size_t)m);                                   \
+        return status;                                                                                                           \
+    }                                                                                                                            \
+    static int name##_deficient(const samba_lapack_task *t, void *const parts[SAMBA_LAPACK_PARTS])                               \
+    {                                                                                                                            \
+        const int k = lesser(t->m, t->n);                                                                                        \
+        const bool least = t->function == SAMBA_MATRIX_LSTSQ, turned = least && t->turned;                                       \
+        const real *a = parts[SAMBA_LAPACK_A];                                                                                   \
+        real *r = parts[SAMBA_LAPACK_C];                                                                                         \
+        for (int64_t j = 0; j < k; j++)                                                                                          \
+            for (int64_t i = 0; i < k; i++)                                                                                      \
+                r[turned ? i * k + j : j * k + i] = i <= j ? a[j * t->pitch + i] : 0;                                            \
+        return (least ? name##_least : name##_inverse)(t, parts);                                                                \
     }
 REFLECTIONS(single, float, s)
 REFLECTIONS(wide, double, d)
