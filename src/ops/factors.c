@@ -5,7 +5,8 @@
  *
  * Of lu_factors, for a = P L U and g in the layout of the factors: P L^-T M U^-T, M the strictly lower triangle of L^T g_L and
  * the upper one of g_U U^T (Walter and Lehmann 2010). Of lu_solve, with x = a^-1 b: db = a^-T g and da = -db x^T, of which the
- * factors have L^T P^T da in U and P^T da U^T below. Of the others the sum of what their parts have (spectrum.c). */
+ * factors have L^T P^T da in U and P^T da U^T below; of lu_inverse the same with b the identity. Of the others the sum of what
+ * their parts have (spectrum.c). */
 #include "ops/matrix.h"
 
 static samba_ref zeros_like(samba_graph *graph, samba_ref a)
@@ -73,6 +74,30 @@ samba_status samba_vjp_lu_factors(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, samba_emit_lu_solve(graph, exchanges(graph, lu, n), whole, true));
 }
 
+/* The gradient of lu, for that of the matrix that it was made from. */
+static samba_status deliver_factors(samba_vjp *vjp, samba_ref da)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref lu = vjp->inputs[0];
+    const int64_t n = samba_columns_of(samba_node_at(graph, lu));
+    samba_ref sorted = samba_emit_lu_solve(graph, exchanges(graph, lu, n), da, false);
+    samba_ref factors = samba_emit_rows(graph, lu, 0, n);
+    samba_ref l = samba_emit_turned(graph, lower_of(graph, factors)), u = samba_emit_turned(graph, upper_of(graph, factors));
+    samba_ref of_l = samba_emit_product(graph, sorted, u), of_u = samba_emit_product(graph, l, sorted);
+    samba_ref both = triangles(graph, of_l, of_u);
+    return samba_vjp_deliver(vjp, 0, below_each_other(graph, both, zeros_like(graph, samba_emit_rows(graph, lu, n, n + 1))));
+}
+
+samba_status samba_vjp_lu_inverse(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    if (samba_columns_of(vjp->node) == 0)
+        return SAMBA_OK;
+    samba_ref turned = samba_emit_turned(graph, vjp->output);
+    samba_ref left = samba_emit_product(graph, turned, samba_emit1(graph, SAMBA_OP_neg, vjp->gradient));
+    return deliver_factors(vjp, samba_emit_product(graph, left, turned));
+}
+
 samba_status samba_vjp_lu_solve(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
@@ -85,13 +110,7 @@ samba_status samba_vjp_lu_solve(samba_vjp *vjp)
     if (!vjp->needed[0] || n == 0)
         return SAMBA_OK;
     samba_ref negative = samba_emit1(graph, SAMBA_OP_neg, transposed ? x : db);
-    samba_ref da = samba_emit_product(graph, negative, samba_emit_turned(graph, transposed ? db : x));
-    samba_ref sorted = samba_emit_lu_solve(graph, exchanges(graph, lu, n), da, false);
-    samba_ref factors = samba_emit_rows(graph, lu, 0, n);
-    samba_ref l = samba_emit_turned(graph, lower_of(graph, factors)), u = samba_emit_turned(graph, upper_of(graph, factors));
-    samba_ref of_l = samba_emit_product(graph, sorted, u), of_u = samba_emit_product(graph, l, sorted);
-    samba_ref both = triangles(graph, of_l, of_u);
-    return samba_vjp_deliver(vjp, 0, below_each_other(graph, both, zeros_like(graph, samba_emit_rows(graph, lu, n, n + 1))));
+    return deliver_factors(vjp, samba_emit_product(graph, negative, samba_emit_turned(graph, transposed ? db : x)));
 }
 
 samba_status samba_vjp_qr_factors(samba_vjp *vjp)

@@ -9,6 +9,7 @@
  *   lu_factors(a; singular)     (n + 1, n): U, and below its diagonal L, whose diagonal is 1; the last row: row i was exchanged
  *                               with row number i of it. A singular a is an error but with `singular`
  *   lu_solve(lu, b; transposed) x with a x = b or a^T x = b
+ *   lu_inverse(lu)              x with a x = 1
  *   qr_factors(a)               (m + n, k), k the lesser of m and n: Q, and R transposed. Signs are those of Householder's
  *                               reflections as LAPACK has them
  *   eigh_factors(a; values)     (1 + n, n): values, ascending, then vectors in columns; `values`: these alone. The lower triangle
@@ -57,6 +58,16 @@ samba_status samba_infer_lu_factors(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_matrix(infer, 0, true));
     return samba_infer_set_matrix(infer, samba_rows_of(infer->inputs[0]) + 1, samba_columns_of(infer->inputs[0]));
+}
+
+samba_status samba_infer_lu_inverse(samba_infer *infer)
+{
+    const samba_node *lu = infer->inputs[0];
+    SAMBA_TRY(samba_infer_need_matrix(infer, 0, false));
+    if (samba_rows_of(lu) != samba_columns_of(lu) + 1)
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected factors (..., N + 1, N) as lu_factors gives them, given %s",
+                                SAMBA_SHAPE_OF(lu));
+    return samba_infer_set_matrix(infer, samba_columns_of(lu), samba_columns_of(lu));
 }
 
 samba_status samba_infer_qr_factors(samba_infer *infer)
@@ -156,6 +167,11 @@ int64_t samba_flops_lu_factors(const samba_node *node, const samba_node *const *
 int64_t samba_flops_lu_solve(const samba_node *node, const samba_node *const *inputs)
 {
     return (int64_t)fmin(2 * (double)samba_flops_triangular_solve(node, inputs), 9e18);
+}
+
+int64_t samba_flops_lu_inverse(const samba_node *node, const samba_node *const *inputs)
+{
+    return (int64_t)fmin(2 * (double)samba_flops_lu_factors(node, inputs), 9e18);
 }
 
 static double product_of_sizes(const samba_node *a)

@@ -32,9 +32,16 @@ samba_ref samba_emit_triangular_solve(samba_graph *graph, samba_ref a, samba_ref
 samba_ref samba_emit_lu(samba_graph *graph, samba_ref a, bool singular);
 samba_ref samba_emit_lu_solve(samba_graph *graph, samba_ref lu, samba_ref b, bool transposed);
 
-/* Parts of qr and svd, by their attribute. */
+/* Parts of qr, svd and eigh, by their attribute. */
 enum { SAMBA_PART_Q, SAMBA_PART_R };
-enum { SAMBA_PART_U, SAMBA_PART_VALUES, SAMBA_PART_V };
+enum { SAMBA_PART_U, SAMBA_PART_VALUES, SAMBA_PART_V, SAMBA_PART_VALUES_ALONE };
+enum { SAMBA_PART_EIGENVALUES, SAMBA_PART_VECTORS, SAMBA_PART_EIGENVALUES_ALONE };
+/* Of eigh or svd the values, by factors that have no vectors. */
+static inline bool samba_is_values_alone(const samba_node *node)
+{
+    return (node->op == SAMBA_OP_eigh && node->attrs->part.part == SAMBA_PART_EIGENVALUES_ALONE) ||
+           (node->op == SAMBA_OP_svd && node->attrs->part.part == SAMBA_PART_VALUES_ALONE);
+}
 /* spectrum.c: the gradient of `a`, which has elements, for that of a part of its factors: Q or R; the values, a row (..., 1, k),
  * or the vectors; U, the values as a row, or V transposed. */
 samba_ref samba_emit_qr_gradient(samba_graph *graph, samba_ref a, int64_t part, samba_ref g);

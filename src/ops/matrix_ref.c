@@ -459,6 +459,34 @@ samba_status samba_ref_lu_factors(const samba_reference *reference)
     return samba_matrices_end(&s, status);
 }
 
+static samba_status check_exchanges(const samba_matrices *s, int64_t element, int64_t n, const double *pivots)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(pivots[i] >= (double)i && pivots[i] < (double)n) || pivots[i] != trunc(pivots[i]))
+            return samba_matrices_fail(s, element, "was not made by lu_factors: its last row names no rows to exchange");
+    return SAMBA_OK;
+}
+
+samba_status samba_ref_lu_inverse(const samba_reference *reference)
+{
+    samba_matrices s;
+    samba_status status = SAMBA_OK;
+    const samba_array *y = reference->output;
+    const int64_t n = y->shape[y->rank - 1], size = n * n;
+    SAMBA_TRY(samba_matrices_begin(&s, reference, "lu_inverse", size + n + size));
+    double *lu = s.room, *x = lu + size + n;
+    for (int64_t e = 0; e < s.batch && status == SAMBA_OK; e++) {
+        samba_matrices_load(&s, 0, e, lu);
+        status = check_exchanges(&s, e, n, lu + size);
+        for (int64_t i = 0; i < size; i++)
+            x[i] = i / n == i % n;
+        if (status == SAMBA_OK)
+            samba_matrix_lu_solve(n, n, lu, x, false);
+        samba_matrices_store(&s, e, size, 0, size, x);
+    }
+    return samba_matrices_end(&s, status);
+}
+
 samba_status samba_ref_lu_solve(const samba_reference *reference)
 {
     samba_matrices s;
@@ -470,9 +498,7 @@ samba_status samba_ref_lu_solve(const samba_reference *reference)
     for (int64_t e = 0; e < s.batch && status == SAMBA_OK; e++) {
         samba_matrices_load(&s, 0, e, lu);
         samba_matrices_load(&s, 1, e, b);
-        for (int64_t i = 0; i < n && status == SAMBA_OK; i++)
-            if (!(lu[n * n + i] >= (double)i && lu[n * n + i] < (double)n) || lu[n * n + i] != trunc(lu[n * n + i]))
-                status = samba_matrices_fail(&s, e, "was not made by lu_factors: its last row names no rows to exchange");
+        status = check_exchanges(&s, e, n, lu + n * n);
         if (status == SAMBA_OK)
             samba_matrix_lu_solve(n, right, lu, b, reference->attrs->lu_solve.transposed != 0);
         samba_matrices_store(&s, e, n * right, 0, n * right, b);

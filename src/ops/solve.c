@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * solve(a, b), inv(a), det(a), slogdet(a; part) and pinv(a; atol, rtol): composites over factors (matrix.c) and products.
+ * solve(a, b), inv(a), det(a) and slogdet(a; part): composites over factors (matrix.c) and products. pinv(a; atol, rtol) and
+ * lstsq(a, b; rcond) have kernels: singular values that count as 0 are left out, and most matrices have none.
  *
  * Gradients, g of the result: of solve db = a^-T g, da = -db x^T; of inv -y^T g y^T; of det g det(a) a^-T, for which a 0 on U's
- * diagonal counts as the dtype's epsilon, as in torch; of slogdet g a^-T; of pinv the formula of Golub and Pereyra (1973). All
- * solve by the factors of the forward, which are equal nodes. */
+ * diagonal counts as the dtype's epsilon, as in torch; of slogdet g a^-T; of pinv the formula of Golub and Pereyra (1973), of
+ * lstsq what it is of pinv(a) b. The first four solve by the factors of the forward, which are equal nodes. */
 #include "ops/matrix.h"
 #include "ops/matrix_ref.h"
 
@@ -40,6 +41,23 @@ samba_status samba_infer_pinv(samba_infer *infer)
     return samba_infer_set_matrix(infer, samba_columns_of(infer->inputs[0]), samba_rows_of(infer->inputs[0]));
 }
 
+samba_status samba_infer_lstsq(samba_infer *infer)
+{
+    const samba_node *a = infer->inputs[0], *b = infer->inputs[1];
+    SAMBA_TRY(samba_infer_need_matrix(infer, 0, false));
+    SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
+    if (!(infer->attrs->rcond.rcond >= 0))
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected rcond of 0 or more, given %g", infer->attrs->rcond.rcond);
+    bool fits = a->rank == b->rank && samba_rows_of(a) == samba_rows_of(b);
+    for (int i = 0; fits && i < a->rank - 2; i++)
+        fits = a->shape[i] == b->shape[i];
+    if (!fits)
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                "expected matrices (..., M, N) and right sides (..., M, K) of the same batch, given %s and %s",
+                                SAMBA_SHAPE_OF(a), SAMBA_SHAPE_OF(b));
+    return samba_infer_set_matrix(infer, samba_columns_of(a), samba_columns_of(b));
+}
+
 /* ---- solve, inv ---- */
 
 samba_ref samba_expand_solve(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
@@ -65,8 +83,7 @@ samba_status samba_vjp_solve(samba_vjp *vjp)
 samba_ref samba_expand_inv(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     (void)node;
-    samba_ref a = inputs[0], lu = samba_emit_lu(graph, a, false);
-    return samba_emit_lu_solve(graph, lu, samba_emit_identity(graph, a, SAMBA_NONE), false);
+    return samba_emit1(graph, SAMBA_OP_lu_inverse, samba_emit_lu(graph, inputs[0], false));
 }
 
 samba_status samba_vjp_inv(samba_vjp *vjp)
@@ -182,29 +199,7 @@ samba_status samba_vjp_slogdet(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, inverse_times(graph, vjp->inputs[0], lu, vjp->gradient));
 }
 
-/* ---- pinv ---- */
-
-samba_ref samba_expand_pinv(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
-{
-    const samba_node own = *node;
-    const samba_attrs_cutoff attrs = node->attrs->cutoff;
-    const samba_dtype dtype = (samba_dtype)node->dtype;
-    const samba_node a = *samba_node_at(graph, inputs[0]);
-    const int64_t m = samba_rows_of(&a), n = samba_columns_of(&a);
-    if (m == 0 || n == 0)
-        return samba_emit_expand(graph, samba_emit_constant(graph, 0, dtype), a.rank, own.shape);
-    samba_attrs all = {.spectrum = {.values = 0}};
-    samba_ref factors = samba_emit(graph, SAMBA_OP_svd_factors, 1, inputs, &all);
-    samba_ref values = samba_emit_rows(graph, factors, m, m + 1), greatest = samba_emit_columns(graph, values, 0, 1);
-    samba_ref least =
-        samba_emit_scalar(graph, SAMBA_OP_maximum, samba_emit_scalar(graph, SAMBA_OP_mul, greatest, attrs.rtol), attrs.atol);
-    samba_ref counts = samba_emit2(graph, SAMBA_OP_gt, values, least), none = samba_emit_constant(graph, 0, dtype);
-    samba_ref inverse = samba_emit1(graph, SAMBA_OP_reciprocal, values);
-    inverse = samba_emit3(graph, SAMBA_OP_where, counts, inverse, none);
-    samba_ref v = samba_emit_rows(graph, factors, m + 1, m + 1 + n), u = samba_emit_rows(graph, factors, 0, m);
-    samba_ref left = samba_emit2(graph, SAMBA_OP_mul, v, inverse);
-    return samba_emit_product(graph, left, samba_emit_turned(graph, u));
-}
+/* ---- pinv, lstsq ---- */
 
 /* Of p the result and g the transpose of its gradient: p^T p (g - g p a) + (I - a p) g p p^T - (p g p)^T, in the order that keeps
  * the products small. */
@@ -231,6 +226,32 @@ samba_status samba_vjp_pinv(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, sum, first));
 }
 
+/* Of x = p b, with the gradient of p as above: h = p^T g goes to b. What multiplies da, (m, right) by (right, n) each, are h and
+ * x, what a x leaves of b and p h, p^T x and what a^T h leaves of g: no product is of m x n by n x m. */
+samba_status samba_vjp_lstsq(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref a = vjp->inputs[0], b = vjp->inputs[1], x = vjp->output, g = vjp->gradient;
+    const samba_node node = *samba_node_at(graph, a);
+    if (samba_rows_of(&node) == 0 || samba_columns_of(&node) == 0)
+        return SAMBA_OK;
+    samba_attrs attrs = {.cutoff = {.rtol = vjp->node->attrs->rcond.rcond}};
+    samba_ref p = samba_emit(graph, SAMBA_OP_pinv, 1, &a, &attrs), turned = samba_emit_turned(graph, p);
+    samba_ref h = samba_emit_product(graph, turned, g);
+    if (vjp->needed[1])
+        samba_vjp_deliver(vjp, 1, h);
+    if (!vjp->needed[0])
+        return SAMBA_OK;
+    samba_ref first = samba_emit_product(graph, h, samba_emit_turned(graph, x));
+    samba_ref left = samba_emit2(graph, SAMBA_OP_sub, b, samba_emit_product(graph, a, x));
+    samba_ref second = samba_emit_product(graph, left, samba_emit_turned(graph, samba_emit_product(graph, p, h)));
+    samba_ref rest = samba_emit2(graph, SAMBA_OP_sub, g, samba_emit_product(graph, samba_emit_turned(graph, a), h));
+    samba_ref of_rows = samba_emit_product(graph, turned, x);
+    samba_ref third = samba_emit_product(graph, of_rows, samba_emit_turned(graph, rest));
+    samba_ref sum = samba_emit2(graph, SAMBA_OP_add, second, third);
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, sum, first));
+}
+
 /* ---- flops ---- */
 
 int64_t samba_flops_solve(const samba_node *node, const samba_node *const *inputs)
@@ -242,6 +263,16 @@ int64_t samba_flops_solve(const samba_node *node, const samba_node *const *input
 int64_t samba_flops_inv(const samba_node *node, const samba_node *const *inputs)
 {
     return (int64_t)fmin(3 * (double)samba_flops_lu_factors(node, inputs), 9e18);
+}
+
+/* Factors, of which Q is applied to the right sides, and a triangular system. */
+int64_t samba_flops_lstsq(const samba_node *node, const samba_node *const *inputs)
+{
+    const double m = (double)samba_rows_of(inputs[0]), n = (double)samba_columns_of(inputs[0]), k = fmin(m, n);
+    double all = (2 * m * n + (4 * fmax(m, n) + k) * (double)samba_columns_of(node)) * k;
+    for (int i = 0; i < node->rank - 2; i++)
+        all *= (double)node->shape[i];
+    return (int64_t)fmin(all, 9e18);
 }
 
 int64_t samba_flops_det(const samba_node *node, const samba_node *const *inputs)
@@ -342,6 +373,33 @@ samba_status samba_ref_pinv(const samba_reference *reference)
                 result[i * m + j] = sum;
             }
         samba_matrices_store(&s, e, m * n, 0, m * n, result);
+    }
+    return samba_matrices_end(&s, status);
+}
+
+samba_status samba_ref_lstsq(const samba_reference *reference)
+{
+    samba_matrices s;
+    samba_status status = SAMBA_OK;
+    const samba_array *a = &reference->inputs[0], *x = reference->output;
+    const int64_t m = a->shape[a->rank - 2], n = a->shape[a->rank - 1], k = m < n ? m : n, right = x->shape[x->rank - 1];
+    SAMBA_TRY(samba_matrices_begin(&s, reference, "lstsq", m * n + m * k + k + n * k + m * right + n * right));
+    double *u = s.room + m * n, *values = u + m * k, *v = values + k, *b = v + n * k, *result = b + m * right;
+    for (int64_t e = 0; e < s.batch && status == SAMBA_OK; e++) {
+        samba_matrices_load(&s, 0, e, s.room);
+        samba_matrices_load(&s, 1, e, b);
+        if (!samba_matrix_svd(m, n, s.room, u, values, v))
+            status = samba_matrices_fail(&s, e, "has NaN or infinite elements");
+        memset(result, 0, sizeof *result * (size_t)(n * right));
+        for (int64_t c = 0; c < k; c++)
+            for (int64_t j = 0; j < right && values[c] > reference->attrs->rcond.rcond * values[0]; j++) {
+                double along = 0;
+                for (int64_t i = 0; i < m; i++)
+                    along += u[i * k + c] * b[i * right + j];
+                for (int64_t i = 0; i < n; i++)
+                    result[i * right + j] += v[i * k + c] * along / values[c];
+            }
+        samba_matrices_store(&s, e, n * right, 0, n * right, result);
     }
     return samba_matrices_end(&s, status);
 }

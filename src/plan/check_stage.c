@@ -489,9 +489,9 @@ static samba_status check_matrix(const samba_check *check, const samba_stage *st
 {
     const samba_matrix_stage *x = &stage->matrix;
     const int32_t function = x->function, flags[] = {x->upper, x->unit, x->transposed, x->values, x->singular};
-    const bool solves = function == SAMBA_MATRIX_TRIANGULAR || function == SAMBA_MATRIX_LU_SOLVE,
+    const bool solves = samba_matrix_solves(function), cuts = function == SAMBA_MATRIX_LSTSQ || function == SAMBA_MATRIX_PINV,
                spectrum = function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD,
-               tall = function == SAMBA_MATRIX_QR || function == SAMBA_MATRIX_SVD;
+               tall = function == SAMBA_MATRIX_QR || function == SAMBA_MATRIX_SVD || cuts;
     const int64_t most = SAMBA_PLAN_LARGEST_NUMEL;
     int64_t sizes[3][2];
     bool possible = stage->rank == 3 && function >= 0 && function < SAMBA_MATRIX_FUNCTION_COUNT && x->m >= 0 && x->m <= most &&
@@ -501,7 +501,8 @@ static samba_status check_matrix(const samba_check *check, const samba_stage *st
         possible = possible && (flags[i] == 0 || flags[i] == 1);
     possible = possible && (function == SAMBA_MATRIX_TRIANGULAR || (!x->upper && !x->unit)) &&
                (function == SAMBA_MATRIX_LU_SOLVE || !x->transposed) && (spectrum || !x->values) &&
-               (function == SAMBA_MATRIX_LU || !x->singular);
+               (function == SAMBA_MATRIX_LU || !x->singular) && x->atol >= 0 && x->rtol >= 0 &&
+               (function == SAMBA_MATRIX_PINV || x->atol == 0) && (cuts || x->rtol == 0);
     if (!possible)
         return samba_check_stage_fail(check, "function %d of matrices %lld x %lld and %lld right sides is impossible", function,
                                       (long long)x->m, (long long)x->n, (long long)x->right);

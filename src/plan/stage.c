@@ -138,18 +138,24 @@ bool samba_stage_touches(const samba_stage *stage, const samba_buffer *buffers, 
     return touched;
 }
 
+bool samba_matrix_solves(int32_t function)
+{
+    return function == SAMBA_MATRIX_TRIANGULAR || function == SAMBA_MATRIX_LU_SOLVE || function == SAMBA_MATRIX_LSTSQ;
+}
+
 int32_t samba_matrix_sizes(const samba_matrix_stage *matrix, int64_t sizes[3][2])
 {
     const int64_t m = matrix->m, n = matrix->n, k = m < n ? m : n;
-    const bool solves = matrix->function == SAMBA_MATRIX_TRIANGULAR || matrix->function == SAMBA_MATRIX_LU_SOLVE;
+    const bool solves = samba_matrix_solves(matrix->function),
+               factors = matrix->function == SAMBA_MATRIX_LU_SOLVE || matrix->function == SAMBA_MATRIX_LU_INVERSE;
     int64_t *a = sizes[0], *b = sizes[1], *result = sizes[solves ? 2 : 1];
-    a[0] = m + (matrix->function == SAMBA_MATRIX_LU_SOLVE);
+    a[0] = m + factors;
     a[1] = n;
     if (solves) {
-        b[0] = n;
+        b[0] = m;
         b[1] = matrix->right;
     }
-    result[1] = solves ? matrix->right : k;
+    result[1] = solves ? matrix->right : matrix->function == SAMBA_MATRIX_PINV ? m : k;
     switch ((samba_matrix_function)matrix->function) {
     case SAMBA_MATRIX_LU: result[0] = n + 1; break;
     case SAMBA_MATRIX_QR: result[0] = m + n; break;

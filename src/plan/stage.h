@@ -272,19 +272,22 @@ typedef struct samba_linear_stage {
 } samba_linear_stage;
 
 /* ---- matrix: a function of each matrix a (m, n) of a batch, as ops/matrix.c says. The domain is that of the result, (batch,
- * rows, columns). Operands: a; the right sides b of the two solves; the result. Their strides are over (batch, row, column), of
- * sizes of their own. m = n but for QR and SVD; k is the lesser of both. A matrix that the function has no result of gives NaN,
- * and raises the stage's fault. */
-typedef enum samba_matrix_function {                              /* numbers are part of the file format */
-                                     SAMBA_MATRIX_CHOLESKY = 0,   /* (n, n): L */
-                                     SAMBA_MATRIX_TRIANGULAR = 1, /* b (n, right) -> (n, right) */
-                                     SAMBA_MATRIX_LU = 2,         /* (n + 1, n): L and U, then the rows that were exchanged */
-                                     SAMBA_MATRIX_LU_SOLVE = 3,   /* a as LU gives it, b (n, right) -> (n, right) */
-                                     SAMBA_MATRIX_QR = 4,         /* (m + n, k): Q, then R transposed */
-                                     SAMBA_MATRIX_EIGH = 5,       /* (1 + n, n): values, then vectors in columns */
-                                     SAMBA_MATRIX_SVD = 6,        /* (m + 1 + n, k): U, values, V */
-                                     SAMBA_MATRIX_EXP = 7,        /* (n, n) */
-                                     SAMBA_MATRIX_FUNCTION_COUNT = 8
+ * rows, columns). Operands: a; the right sides b of those that solve; the result. Their strides are over (batch, row, column), of
+ * sizes of their own. m = n but for QR, SVD, LSTSQ and PINV; k is the lesser of both. A matrix that the function has no result of
+ * gives NaN, and raises the stage's fault. */
+typedef enum samba_matrix_function {                               /* numbers are part of the file format */
+                                     SAMBA_MATRIX_CHOLESKY = 0,    /* (n, n): L */
+                                     SAMBA_MATRIX_TRIANGULAR = 1,  /* b (n, right) -> (n, right) */
+                                     SAMBA_MATRIX_LU = 2,          /* (n + 1, n): L and U, then the rows that were exchanged */
+                                     SAMBA_MATRIX_LU_SOLVE = 3,    /* a as LU gives it, b (n, right) -> (n, right) */
+                                     SAMBA_MATRIX_QR = 4,          /* (m + n, k): Q, then R transposed */
+                                     SAMBA_MATRIX_EIGH = 5,        /* (1 + n, n): values, then vectors in columns */
+                                     SAMBA_MATRIX_SVD = 6,         /* (m + 1 + n, k): U, values, V */
+                                     SAMBA_MATRIX_EXP = 7,         /* (n, n) */
+                                     SAMBA_MATRIX_LSTSQ = 8,       /* b (m, right) -> (n, right) */
+                                     SAMBA_MATRIX_PINV = 9,        /* (n, m) */
+                                     SAMBA_MATRIX_LU_INVERSE = 10, /* a as LU gives it -> (n, n) */
+                                     SAMBA_MATRIX_FUNCTION_COUNT = 11
 } samba_matrix_function;
 typedef struct samba_matrix_stage {
     int32_t function;
@@ -293,8 +296,10 @@ typedef struct samba_matrix_stage {
     int32_t values;      /* EIGH, SVD: the values alone, (1, n) or (1, k) */
     int32_t singular;    /* LU: a matrix without an inverse has a result too */
     int64_t m, n, right;
+    double atol, rtol; /* PINV; LSTSQ, whose atol is 0: singular values up to max(atol, rtol times the greatest) count as 0 */
 } samba_matrix_stage;
 /* Rows and columns of each operand, of sizes of which no product overflows; returns how many operands there are. plan/stage.c */
+bool samba_matrix_solves(int32_t function); /* has right sides. plan/stage.c */
 int32_t samba_matrix_sizes(const samba_matrix_stage *matrix, int64_t sizes[3][2]);
 
 typedef enum samba_stage_kind {

@@ -129,8 +129,21 @@ static samba_value multiply(const labelled *a, const labelled *b, const sorted_l
     return samba_reshape(samba_matmul(x, y), rank, shape);
 }
 
-/* a * b, summed over the labels of both that are not wanted. Labels that only one of them has are wanted. */
-static labelled contract(labelled a, labelled b, const bool *wanted)
+/* Those of the labels that stand in `order` come first, as they do there. */
+static void put_in_order(int *labels, int rank, int count, const int *order)
+{
+    for (int i = 0, at = 0; i < count; i++)
+        for (int d = at; d < rank; d++)
+            if (labels[d] == order[i]) {
+                labels[d] = labels[at];
+                labels[at++] = order[i];
+                break;
+            }
+}
+
+/* a * b, summed over the labels of both that are not wanted. Labels that only one of them has are wanted. What sums nothing has
+ * its dims in the order of the whole result, `count` labels, at once: moving them later takes longer than the product. */
+static labelled contract(labelled a, labelled b, const bool *wanted, int count, const int *order)
 {
     bool kept[LABELS];
     for (int i = 0; i < LABELS; i++) { /* what is summed and has size 1 on one side is summed on the other alone */
@@ -148,6 +161,8 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
                                         "a product on the way has %d dims; at most %d are possible", rank, SAMBA_MAX_RANK);
         return result;
     }
+    if (sorted.count[SUMMED] == 0)
+        put_in_order(all, rank, count, order);
     int64_t shape[SAMBA_MAX_RANK];
     for (int i = 0; i < rank; i++)
         shape[i] = common_size(&a, &b, all[i]);
@@ -337,7 +352,7 @@ samba_value samba_einsum(const char *text, int count, const samba_value *operand
             single[label] = wanted[label] || (find(&product, label) >= 0 && find(&values[i], label) >= 0);
         sum_out(&product, single);
         sum_out(&values[i], single);
-        product = contract(product, values[i], wanted);
+        product = contract(product, values[i], wanted, e.result_rank, e.result);
         if (product.value.index == SAMBA_NONE)
             return product.value;
     }
@@ -391,7 +406,7 @@ samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *
         for (int d = 0; d < (side ? right.rank : left.rank); d++)
             if (wanted[(side ? right : left).at[d]])
                 order[rank++] = (side ? right : left).at[d];
-    labelled product = contract(left, right, wanted);
+    labelled product = contract(left, right, wanted, 0, NULL);
     return product.value.index == SAMBA_NONE ? product.value : arranged(&product, rank, order);
 }
 

@@ -11,6 +11,8 @@
 #include <sambaflow/linalg.h>
 #include <sambaflow/shape.h>
 
+enum { MANY = 8 }; /* how often as many right sides lstsq has as rows or columns to be a product with pinv */
+
 /* ---- operands ---- */
 
 static bool check(samba_graph *graph, const char *what, const samba_node *a, bool square)
@@ -50,6 +52,19 @@ static samba_value part_of(samba_value a, samba_op op, int64_t part)
     return composed(a, op, &attrs);
 }
 
+/* Both with the batch dims that both have together, `rank` of them. */
+static void spread(samba_value *values[2], const samba_node *nodes[2], int rank, const int64_t *batch)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    for (int i = 0; i < 2; i++) {
+        memcpy(shape, batch, sizeof shape);
+        memcpy(shape + rank, nodes[i]->shape + nodes[i]->rank - 2, 2 * sizeof *shape);
+        if (!samba_shape_equal(rank + 2, shape, nodes[i]->rank, nodes[i]->shape))
+            *values[i] =
+                samba_trace_value(values[i]->graph, samba_emit_expand(values[i]->graph, values[i]->index, rank + 2, shape));
+    }
+}
+
 /* Both with the batch dims that both have together. a is (..., n, n); b has n rows, or columns without `left`. */
 static bool enter_two(const char *what, samba_value *a, samba_value *b, bool left, samba_graph **graph)
 {
@@ -63,21 +78,14 @@ static bool enter_two(const char *what, samba_value *a, samba_value *b, bool lef
                                   "expected both of one dtype, given %s and %s; cast one of them", SAMBA_TYPE_OF(&x),
                                   SAMBA_TYPE_OF(&y));
     int rank;
-    int64_t batch[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK];
+    int64_t batch[SAMBA_MAX_RANK];
     if (y.shape[y.rank - (left ? 2 : 1)] != x.shape[x.rank - 1] ||
         !samba_shape_broadcast(x.rank - 2, x.shape, y.rank - 2, y.shape, &rank, batch))
         return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what,
                                   "expected matrices (..., N, N) and right sides (..., %s), whose batch dims broadcast, given %s "
                                   "and %s",
                                   left ? "N, K" : "K, N", SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&y));
-    const samba_node *nodes[2] = {&x, &y};
-    samba_value *values[2] = {a, b};
-    for (int i = 0; i < 2; i++) {
-        memcpy(shape, batch, sizeof shape);
-        memcpy(shape + rank, nodes[i]->shape + nodes[i]->rank - 2, 2 * sizeof *shape);
-        if (!samba_shape_equal(rank + 2, shape, nodes[i]->rank, nodes[i]->shape))
-            *values[i] = samba_trace_value(*graph, samba_emit_expand(*graph, values[i]->index, rank + 2, shape));
-    }
+    spread((samba_value *[]){a, b}, (const samba_node *[]){&x, &y}, rank, batch);
     return true;
 }
 
@@ -218,16 +226,21 @@ samba_value samba_svdvals(samba_value a)
     return enter("svdvals", a, false, &graph) ? part_of(a, SAMBA_OP_svd, 3) : samba_trace_none(graph);
 }
 
+/* Below which part of the greatest singular value others are rounding. */
+static double rounding_of(const samba_node *a)
+{
+    const int64_t m = a->shape[a->rank - 2], n = a->shape[a->rank - 1];
+    return (a->dtype == SAMBA_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON) * (double)(m > n ? m : n);
+}
+
 samba_value samba_pinv(samba_value a, double atol, double rtol)
 {
     samba_graph *graph;
     if (!enter("pinv", a, false, &graph))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    const int64_t m = node.shape[node.rank - 2], n = node.shape[node.rank - 1];
-    const double epsilon = node.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON;
     if (rtol < 0)
-        rtol = atol > 0 ? 0 : epsilon * (double)(m > n ? m : n);
+        rtol = atol > 0 ? 0 : rounding_of(&node);
     SAMBA_SPEAKS(graph, "pinv");
     samba_attrs attrs = {.cutoff = {.atol = atol, .rtol = rtol}};
     return composed(a, SAMBA_OP_pinv, &attrs);
@@ -241,13 +254,22 @@ samba_value samba_lstsq(samba_value a, samba_value b, double rcond)
     samba_node x = samba_trace_node(a), y = samba_trace_node(b);
     if (!check(graph, "lstsq", &x, false) || !check(graph, "lstsq", &y, false))
         return samba_trace_none(graph);
-    if (x.dtype != y.dtype || x.rank != y.rank || !samba_shape_equal(x.rank - 1, x.shape, y.rank - 1, y.shape))
+    int rank;
+    int64_t batch[SAMBA_MAX_RANK];
+    if (x.dtype != y.dtype || x.shape[x.rank - 2] != y.shape[y.rank - 2] ||
+        !samba_shape_broadcast(x.rank - 2, x.shape, y.rank - 2, y.shape, &rank, batch))
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "lstsq",
-                                "expected matrices (..., M, N) and right sides (..., M, K) of the same batch and dtype, given %s "
-                                "and %s",
+                                "expected matrices (..., M, N) and right sides (..., M, K) of one dtype, whose batch dims "
+                                "broadcast, given %s and %s",
                                 SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&y));
     SAMBA_SPEAKS(graph, "lstsq");
-    return samba_matmul(samba_pinv(a, 0, rcond), b);
+    spread((samba_value *[]){&a, &b}, (const samba_node *[]){&x, &y}, rank, batch);
+    rcond = rcond < 0 ? rounding_of(&x) : rcond;
+    const int64_t m = x.shape[x.rank - 2], n = x.shape[x.rank - 1], right = y.shape[y.rank - 1];
+    if (right / MANY > (m > n ? m : n)) /* a product is then much faster than a system */
+        return samba_matmul(samba_pinv(a, 0, rcond), b);
+    samba_attrs attrs = {.rcond = {.rcond = rcond}};
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_lstsq, 2, (samba_ref[]){a.index, b.index}, &attrs));
 }
 
 /* ---- functions of matrices ---- */

@@ -58,6 +58,7 @@ static samba_attrs drawn(fuzz_maker *m, samba_op op)
     case SAMBA_OP_eigh: fuzz_set_int(op, &attrs, "part", fuzz_below(m, 3)); break;
     case SAMBA_OP_svd: fuzz_set_int(op, &attrs, "part", fuzz_below(m, 4)); break;
     case SAMBA_OP_pinv: fuzz_set_real(op, &attrs, "rtol", 1e-4); break;
+    case SAMBA_OP_lstsq: fuzz_set_real(op, &attrs, "rcond", 1e-4); break;
     default: break;
     }
     return attrs;
@@ -67,12 +68,13 @@ samba_ref fuzz_matrices(fuzz_maker *m, samba_op op)
 {
     const char *name = samba_ops[op].name;
     const bool spectrum = strncmp(name, "eigh", 4) == 0, definite = op == SAMBA_OP_cholesky || spectrum;
-    const bool svd = strncmp(name, "svd", 3) == 0, oblong = svd || strncmp(name, "qr", 2) == 0 || op == SAMBA_OP_pinv;
+    const bool svd = strncmp(name, "svd", 3) == 0, least = op == SAMBA_OP_pinv || op == SAMBA_OP_lstsq,
+               oblong = svd || least || strncmp(name, "qr", 2) == 0;
     const samba_dtype dtype = fuzz_float(m) == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     const int rank = 2 + (int)fuzz_below(m, 2);
     const int64_t n = fuzz_size(m, 4), rows = oblong && fuzz_chance(m, 60) ? fuzz_size(m, 4) : n, batch = fuzz_batch(m, 3);
     const int64_t shape[3] = {rank == 3 ? batch : rows, rank == 3 ? rows : n, n}, right = fuzz_size(m, 3);
-    const int64_t sides[3] = {rank == 3 ? batch : n, rank == 3 ? n : right, right};
+    const int64_t sides[3] = {rank == 3 ? batch : rows, rank == 3 ? rows : right, right};
     samba_attrs attrs = drawn(m, op), plain = fuzz_none();
     samba_ref inputs[2] = {fuzz_fresh(m, "x", dtype, rank, shape)};
     if (samba_ops[op].arity == 2)
@@ -88,7 +90,7 @@ samba_ref fuzz_matrices(fuzz_maker *m, samba_op op)
     if (inputs[0] == SAMBA_NONE || more == SAMBA_NONE)
         return SAMBA_NONE;
     inputs[0] = fuzz_add(m, SAMBA_OP_add, 2, (samba_ref[]){inputs[0], more}, &plain);
-    if (op == SAMBA_OP_lu_solve && inputs[0] != SAMBA_NONE)
+    if ((op == SAMBA_OP_lu_solve || op == SAMBA_OP_lu_inverse) && inputs[0] != SAMBA_NONE)
         inputs[0] = fuzz_add(m, SAMBA_OP_lu_factors, 1, inputs, &plain);
     return inputs[0] == SAMBA_NONE ? inputs[0] : fuzz_add(m, op, samba_ops[op].arity, inputs, &attrs);
 }

@@ -507,7 +507,8 @@ static const struct {
                {"qr*", fuzz_matrices},
                {"eigh*", fuzz_matrices},
                {"svd*", fuzz_matrices},
-               {"pinv", fuzz_matrices}};
+               {"pinv", fuzz_matrices},
+               {"lstsq", fuzz_matrices}};
 
 static recipe *recipe_of(samba_op op)
 {

@@ -25,6 +25,11 @@ def lu_solve(factors, b, transposed):
     return torch.linalg.lu_solve(factors[..., :-1, :].contiguous(), pivots.contiguous(), b, adjoint=transposed)
 
 
+def lu_inverse(factors):
+    n = factors.shape[-1]
+    return lu_solve(factors, torch.eye(n, dtype=factors.dtype).expand(*factors.shape[:-2], n, n), False)
+
+
 def qr_factors(x):
     q, r = torch.linalg.qr(x)
     return torch.cat([q, r.mT], -2)
@@ -82,5 +87,7 @@ MATRICES = {
     "qr": lambda ins, a: LINALG.qr(ins[0])[int(a["part"])],
     "eigh": lambda ins, a: part_of_eigh(ins[0], int(a["part"])),
     "svd": lambda ins, a: part_of_svd(ins[0], int(a["part"])),
+    "lu_inverse": lambda ins, a: lu_inverse(ins[0]),
+    "lstsq": lambda ins, a: LINALG.pinv(ins[0], atol=0.0, rtol=float(a["rcond"])) @ ins[1],  # gelsy takes no size of 0
     "pinv": lambda ins, a: LINALG.pinv(ins[0], atol=float(a["atol"]), rtol=float(a["rtol"])),
 }

@@ -543,6 +543,10 @@ static inline void make_zoo_matrix(samba_plan *plan)
     memcpy(stage->operands[operand(stage, l, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 3, 1}, 3 * sizeof(int64_t));
     memcpy(stage->operands[operand(stage, b, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){6, 2, 1}, 3 * sizeof(int64_t));
     memcpy(stage->operands[operand(stage, x, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){6, 2, 1}, 3 * sizeof(int64_t));
+    stage = plan_stage(plan, SAMBA_STAGE_MATRIX, "pinv", 3, square);
+    stage->matrix = (samba_matrix_stage){.function = SAMBA_MATRIX_PINV, .m = 3, .n = 3, .atol = 0.25, .rtol = 1e-6};
+    memcpy(stage->operands[operand(stage, a, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 3, 1}, 3 * sizeof(int64_t));
+    memcpy(stage->operands[operand(stage, l, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 1, 3}, 3 * sizeof(int64_t));
     stage = plan_stage(plan, SAMBA_STAGE_MATRIX, "eigh_factors", 3, more);
     stage->matrix = (samba_matrix_stage){.function = SAMBA_MATRIX_EIGH, .m = 3, .n = 3};
     memcpy(stage->operands[operand(stage, a, SAMBA_FLOAT64, 0, 0)].strides, (int64_t[]){9, 1, 3}, 3 * sizeof(int64_t));

@@ -41,6 +41,35 @@ static samba_value of_turned_det(samba_value a) { return samba_det(turned(a)); }
 static samba_value of_turned_solve(samba_value a) { return samba_solve(turned(a), columns_of(a), true); }
 static samba_value of_exp(samba_value a) { return samba_matrix_exp(samba_mul_scalar(a, 0.2)); }
 static samba_value of_pinv(samba_value a) { return samba_pinv(a, 0, -1); }
+/* Of n / 2 columns, or rows, and of a matrix whose last column is a copy of its first. */
+static samba_value half(samba_value a) { return samba_narrow(a, -1, 0, samba_value_size(a, -1) / 2); }
+static samba_value twice(samba_value a)
+{
+    int64_t n = samba_value_size(a, -1);
+    return n < 2 ? a : samba_concat(2, (samba_value[]){samba_narrow(a, -1, 0, n - 1), samba_narrow(a, -1, 0, 1)}, -1);
+}
+static samba_value of_tall_pinv(samba_value a) { return samba_pinv(half(a), 0, -1); }
+static samba_value of_wide_pinv(samba_value a) { return samba_pinv(samba_transpose(half(a), -1, -2), 0, -1); }
+static samba_value of_deficient_pinv(samba_value a) { return samba_pinv(twice(a), 0, 1e-4); }
+static samba_value of_cut_pinv(samba_value a) { return samba_pinv(a, 5, -1); } /* the lesser values */
+static samba_value of_lstsq(samba_value a) { return samba_lstsq(a, columns_of(a), -1); }
+static samba_value of_tall_lstsq(samba_value a) { return samba_lstsq(half(a), columns_of(a), -1); }
+static samba_value of_wide_lstsq(samba_value a)
+{
+    a = samba_transpose(half(a), -1, -2);
+    return samba_lstsq(a, samba_concat(2, (samba_value[]){a, a}, -1), -1);
+}
+static samba_value of_deficient_lstsq(samba_value a) { return samba_lstsq(twice(a), a, 1e-4); }
+static samba_value of_wide_deficient_lstsq(samba_value a)
+{
+    a = samba_transpose(twice(a), -1, -2);
+    return samba_lstsq(samba_concat(2, (samba_value[]){a, a}, -1), a, 1e-4);
+}
+static samba_value of_many_sides(samba_value a) /* a product */
+{
+    samba_value some = columns_of(columns_of(a)), all = samba_concat(3, (samba_value[]){some, some, some}, -1);
+    return samba_lstsq(half(a), all, -1);
+}
 static samba_value of_eigvalsh(samba_value a) { return samba_eigvalsh(a, false); }
 static samba_value of_svdvals(samba_value a) { return samba_svdvals(a); }
 static samba_value of_qr(samba_value a)
@@ -66,10 +95,20 @@ static const matrix_case cases[] = {
     {"solve", of_solve, true},
     {"triangle", of_triangle, true},
     {"matrix_exp", of_exp, false},
-    {"pinv", of_pinv, false},
+    {"pinv", of_pinv, true},
+    {"pinv, tall", of_tall_pinv, true},
+    {"pinv, wide", of_wide_pinv, true},
+    {"pinv, a column twice", of_deficient_pinv, true},
+    {"pinv, values cut off", of_cut_pinv, true},
+    {"lstsq", of_lstsq, true},
+    {"lstsq, tall", of_tall_lstsq, true},
+    {"lstsq, wide", of_wide_lstsq, true},
+    {"lstsq, a column twice", of_deficient_lstsq, true},
+    {"lstsq, a row twice", of_wide_deficient_lstsq, true},
+    {"lstsq, many sides", of_many_sides, false},
     {"eigvalsh", of_eigvalsh, false},
     {"svdvals", of_svdvals, false},
-    {"qr", of_qr, false},
+    {"qr", of_qr, true},
     {"eigh", of_eigh, false},
     {"svd", of_svd, false},
     {"upper unit", of_upper_unit, true},
@@ -219,6 +258,8 @@ TEST(faults)
         check_fault(of_inv, 0, "matrix 7 of its batch is singular", threads);
         check_fault(of_solve, 0, "matrix 7 of its batch is singular", threads);
         check_fault(of_eigh, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
+        check_fault(of_lstsq, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
+        check_fault(of_pinv, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
         check_fault(of_svdvals, INFINITY, "matrix 7 of its batch has NaN or infinite elements", threads);
     }
 }

@@ -6,12 +6,15 @@
  * An attention's log-sum-exp, a forward node that autodiff makes when it comes to the gradient, moves beside its attention: so
  * forward nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
  *
+ * Values of eigh and svd whose gradient needs the vectors are a row of all factors.
+ *
  * For inference dropout does nothing: the operator is its operand, attention loses its rate and seed, and with them go the
  * hyperparameters that nothing else reads. What asks whether a run trains, batch norm above all,
  * is told that it does not, and what reads a rate that it is 0.
  *
  * Needs: nothing. Gives: a graph without COMPOSITE nodes. Breaks nothing. */
 #include "compiler/compiler.h"
+#include "ops/matrix.h"
 
 #include <string.h>
 
@@ -50,6 +53,30 @@ static bool known_condition(const samba_graph *graph, samba_ref condition, bool 
     return a->op == SAMBA_OP_constant && b->op == SAMBA_OP_constant;
 }
 
+/* Whether a later node has the vectors, too, of a matrix of which this node asks the values alone: their gradient needs them. All
+ * are then computed once. */
+static bool has_vectors(const samba_rewriter *rewriter, samba_ref values)
+{
+    const samba_node *node = samba_node_at(rewriter->in, values);
+    const samba_op factors = node->op == SAMBA_OP_eigh ? SAMBA_OP_eigh_factors : SAMBA_OP_svd_factors;
+    for (int64_t i = values + 1; i < rewriter->in->node_count; i++) {
+        const samba_node *all = samba_node_at(rewriter->in, (samba_ref)i);
+        if (all->op == factors && all->inputs[0] == node->inputs[0] && !all->attrs->spectrum.values)
+            return true;
+    }
+    return false;
+}
+
+static samba_ref values_of_all(samba_graph *out, const samba_node *node, const samba_ref *inputs)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.part.part = node->op == SAMBA_OP_eigh ? SAMBA_PART_EIGENVALUES : SAMBA_PART_VALUES;
+    samba_node all = *node;
+    all.attrs = &attrs;
+    return samba_ops[node->op].expand(out, &all, inputs);
+}
+
 static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_compiler *compiler = rewriter->user;
@@ -64,6 +91,8 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
         return samba_emit_constant(rewriter->out, 0, (samba_dtype)node->dtype);
     if (!compiler->train && node->op == SAMBA_OP_where && known_condition(rewriter->out, inputs[0], &holds))
         return samba_emit_expand(rewriter->out, inputs[holds ? 1 : 2], node->rank, node->shape);
+    if (samba_is_values_alone(node) && has_vectors(rewriter, ref))
+        return values_of_all(rewriter->out, node, inputs);
     if (samba_ops[node->op].class_ == SAMBA_COMPOSITE)
         return samba_ops[node->op].expand(rewriter->out, node, inputs);
     if (node->op == SAMBA_OP_attention)

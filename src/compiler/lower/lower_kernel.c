@@ -216,7 +216,7 @@ static samba_status lower_matrix(samba_compiler *c, const samba_group *group, co
     const int64_t rows = a->shape[a->rank - 2], batch = samba_sizes_product(node->rank - 2, node->shape);
     const bool solves = node->arity == 2;
     samba_matrix_stage matrix = {.function = (int32_t)function,
-                                 .m = function == SAMBA_MATRIX_LU_SOLVE ? rows - 1 : rows,
+                                 .m = function == SAMBA_MATRIX_LU_SOLVE || function == SAMBA_MATRIX_LU_INVERSE ? rows - 1 : rows,
                                  .n = a->shape[a->rank - 1],
                                  .right = solves ? node->shape[node->rank - 1] : 0};
     if (function == SAMBA_MATRIX_TRIANGULAR) {
@@ -229,6 +229,12 @@ static samba_status lower_matrix(samba_compiler *c, const samba_group *group, co
         matrix.transposed = node->attrs->lu_solve.transposed != 0;
     if (function == SAMBA_MATRIX_EIGH || function == SAMBA_MATRIX_SVD)
         matrix.values = node->attrs->spectrum.values != 0;
+    if (function == SAMBA_MATRIX_LSTSQ)
+        matrix.rtol = node->attrs->rcond.rcond;
+    if (function == SAMBA_MATRIX_PINV) {
+        matrix.atol = node->attrs->cutoff.atol;
+        matrix.rtol = node->attrs->cutoff.rtol;
+    }
     samba_operand operands[3];
     const samba_node *sources[3] = {0};
     int64_t bytes = samba_node_bytes(node);
@@ -422,6 +428,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_qr_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_QR);
     case SAMBA_OP_eigh_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_EIGH);
     case SAMBA_OP_svd_factors: return lower_matrix(c, group, node, SAMBA_MATRIX_SVD);
+    case SAMBA_OP_lstsq: return lower_matrix(c, group, node, SAMBA_MATRIX_LSTSQ);
+    case SAMBA_OP_pinv: return lower_matrix(c, group, node, SAMBA_MATRIX_PINV);
+    case SAMBA_OP_lu_inverse: return lower_matrix(c, group, node, SAMBA_MATRIX_LU_INVERSE);
     case SAMBA_OP_matrix_exp: return lower_matrix(c, group, node, SAMBA_MATRIX_EXP);
     case SAMBA_OP_replica_mean: return lower_exchange(c, group, node);
     default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);

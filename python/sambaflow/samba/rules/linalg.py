@@ -118,6 +118,7 @@ def lstsq(t, input, b, rcond=None, *, driver=None):
         rest = rest if column is b else rest.squeeze(-1)
     if driver != "gels":
         singular = L.svdvals(input.detach())
+        singular = singular.expand(*solution.shape[:-2], singular.shape[-1])
         if singular.shape[-1] > 0:
             found = (singular > cutoff * singular.amax(-1, keepdim=True)).sum(-1)
         else:

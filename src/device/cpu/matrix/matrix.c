@@ -21,6 +21,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { SIDES_AT_ONCE = 512 }; /* of LSTSQ: reflections are products with so many columns */
+
 typedef struct operand { /* strides in elements */
     char *memory;
     int64_t batch, row, column;
@@ -39,10 +41,17 @@ typedef struct matrix_state {
     int64_t pitch;                     /* elements between two rows that LU is made of */
     const samba_kernels *kernels;
     bool (*one)(const struct matrix_state *s, int64_t element, char *scratch); /* a whole matrix; false: it has no result */
+    bool (*some)(const struct matrix_state *s, int64_t element, int64_t panel, bool anew, char *scratch); /* columns of one */
     volatile int32_t *fault;
     int64_t *fault_element;
     int32_t fault_value;
 } matrix_state;
+
+static void place(const matrix_state *s, char *scratch, void *parts[SAMBA_LAPACK_PARTS])
+{
+    for (int i = 0; i < SAMBA_LAPACK_PARTS; i++)
+        parts[i] = scratch + s->begin[i];
+}
 
 #define REAL float
 #define NAME(x) f32_##x
@@ -61,7 +70,8 @@ static const char *fault_of(const samba_matrix_stage *matrix)
     switch ((samba_matrix_function)matrix->function) {
     case SAMBA_MATRIX_CHOLESKY: return "is not positive definite";
     case SAMBA_MATRIX_LU: return "is singular";
-    case SAMBA_MATRIX_LU_SOLVE: return "was not made by lu_factors: its last row names no rows to exchange";
+    case SAMBA_MATRIX_LU_SOLVE:
+    case SAMBA_MATRIX_LU_INVERSE: return "was not made by lu_factors: its last row names no rows to exchange";
     default: return "has NaN or infinite elements, or the iteration for it does not end";
     }
 }
@@ -84,7 +94,7 @@ static void run_solve(const void *state, char *scratch, int phase, int thread, i
     int64_t held = -1; /* the matrix that was copied last */
     for (int64_t i = s->batch * s->panels * thread / threads; i < s->batch * s->panels * (thread + 1) / threads; i++) {
         const int64_t element = i / s->panels, panel = i % s->panels;
-        if (!(s->task.wide ? f64_panel : f32_panel)(s, element, panel, element != held, scratch))
+        if (!s->some(s, element, panel, element != held, scratch))
             samba_fault_raise(s->fault, s->fault_element, s->fault_value, element);
         held = element;
     }
@@ -119,6 +129,24 @@ static double matrix_work(const void *state, int phase, int threads, int64_t uni
 
 static const samba_dealing matrix_dealing = {matrix_units, matrix_work, NULL, NULL};
 
+/* A matrix of more columns than rows is turned for LSTSQ and PINV. Its columns lie so that vectors may read beyond their ends. */
+static void plan_reflections(matrix_state *s)
+{
+    samba_lapack_task *task = &s->task;
+    const int64_t size = task->wide ? 8 : 4;
+    const bool cuts = s->stage.function == SAMBA_MATRIX_LSTSQ || s->stage.function == SAMBA_MATRIX_PINV;
+    task->turned = cuts && task->m < task->n;
+    if (task->turned) {
+        task->m = (int)s->stage.n;
+        task->n = (int)s->stage.m;
+    }
+    task->pitch = (int)samba_lu_pitch(task->m, size);
+    if (s->stage.function == SAMBA_MATRIX_LSTSQ) {
+        task->right = s->stage.right < SIDES_AT_ONCE ? (int)s->stage.right : SIDES_AT_ONCE;
+        task->line = (int)samba_lu_pitch(task->right, size);
+    }
+}
+
 /* What is asked of LAPACK, and where each part begins in a thread's scratch. */
 static samba_status place_parts(const samba_preparing *prepare, const samba_stage *stage, matrix_state *s)
 {
@@ -129,8 +157,12 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
                                   .wide = stage->operands[0].dtype == SAMBA_FLOAT64,
                                   .values = s->stage.values != 0,
                                   .m = large ? 0 : (int)s->stage.m,
-                                  .n = large ? 0 : (int)n};
-    if (large || (s->lapack && !s->lapack->room(&s->task, of)))
+                                  .n = large ? 0 : (int)n,
+                                  .atol = s->stage.atol,
+                                  .rtol = s->stage.rtol};
+    if (!large)
+        plan_reflections(s);
+    if (large || (s->lapack && s->stage.m > 0 && !s->lapack->room(&s->task, of)))
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
                           "stage %s has matrices of %lld x %lld; linear algebra takes up to %d rows and columns", stage->name,
                           (long long)s->stage.m, (long long)n, SAMBA_LAPACK_LARGEST);
@@ -147,11 +179,12 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
 static void plan_solving(matrix_state *s)
 {
     const int64_t size = s->task.wide ? 8 : 4, n = s->stage.n;
-    const bool few = s->stage.right * size <= SAMBA_TRIANGLE_LEAST;
+    const int64_t right = s->operand_count == 3 ? s->stage.right : n;
+    const bool few = right * size <= SAMBA_TRIANGLE_LEAST;
     const bool in_place = (s->operands[0].column == 1 || n == 1) && !s->stage.transposed;
     const int64_t copied = in_place ? 0 : size * n * n;
     s->line = (few ? SAMBA_TRIANGLE_LEAST : SAMBA_TRIANGLE_MOST) / size;
-    s->panels = (s->stage.right + s->line - 1) / s->line;
+    s->panels = (right + s->line - 1) / s->line;
     s->begin[SAMBA_LAPACK_B] = (copied + 63) / 64 * 64;
     s->begin[SAMBA_LAPACK_INTEGERS] = s->begin[SAMBA_LAPACK_B] + size * n * s->line;
     s->scratch = s->begin[SAMBA_LAPACK_INTEGERS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
@@ -186,8 +219,9 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         const samba_operand *from = &stage->operands[i];
         s->operands[i] = (operand){samba_operand_memory(prepare, from), from->strides[0], from->strides[1], from->strides[2]};
     }
-    const bool solves = s->stage.function == SAMBA_MATRIX_TRIANGULAR || s->stage.function == SAMBA_MATRIX_LU_SOLVE,
-               lu = s->stage.function == SAMBA_MATRIX_LU;
+    const bool wide = stage->operands[0].dtype == SAMBA_FLOAT64, lu = s->stage.function == SAMBA_MATRIX_LU,
+               inverse = s->stage.function == SAMBA_MATRIX_LU_INVERSE,
+               solves = inverse || s->stage.function == SAMBA_MATRIX_TRIANGULAR || s->stage.function == SAMBA_MATRIX_LU_SOLVE;
     if (!solves && !lu)
         SAMBA_TRY(samba_lapack_find(prepare->context, prepare->machine->isa, &s->lapack));
     if (s->batch > 0)
@@ -196,7 +230,14 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         plan_solving(s);
     if (s->batch > 0 && lu)
         plan_lu(s);
-    s->one = lu ? s->task.wide ? f64_lu : f32_lu : s->task.wide ? f64_one : f32_one;
+    switch ((samba_matrix_function)s->stage.function) {
+    case SAMBA_MATRIX_LU: s->one = wide ? f64_lu : f32_lu; break;
+    case SAMBA_MATRIX_QR: s->one = wide ? f64_qr : f32_qr; break;
+    case SAMBA_MATRIX_LSTSQ: s->one = wide ? f64_lstsq : f32_lstsq; break;
+    case SAMBA_MATRIX_PINV: s->one = wide ? f64_pinv : f32_pinv; break;
+    default: s->one = wide ? f64_one : f32_one;
+    }
+    s->some = inverse ? wide ? f64_inverse : f32_inverse : wide ? f64_panel : f32_panel;
     s->each = s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
     *prepared = (samba_prepared){.run = solves ? run_solve : run_matrix,
                                  .state = s,

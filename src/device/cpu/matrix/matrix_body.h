@@ -54,13 +54,6 @@ static bool NAME(lower)(int64_t n, REAL *a)
     return numbers;
 }
 
-static void NAME(upper)(int64_t m, int64_t n, REAL *a)
-{
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = j + 1; i < m; i++)
-            a[j * m + i] = 0;
-}
-
 /* The sign of each column of u, (rows, columns), and with it of the rows of v, (columns, others) or NULL. */
 static void NAME(turn)(int64_t rows, int64_t columns, REAL *u, REAL *v, int64_t others)
 {
@@ -121,6 +114,20 @@ static bool NAME(exchanged)(const operand *from, int64_t element, int64_t n, int
     return true;
 }
 
+/* a, or a copy of it; `anew`: scratch does not hold it yet. */
+static const REAL *NAME(factors)(const matrix_state *s, int64_t element, bool anew, bool turned, char *scratch)
+{
+    const operand *from = &s->operands[0];
+    const int64_t n = s->stage.n;
+    const REAL *a = (const REAL *)(const void *)from->memory + element * from->batch;
+    REAL *copied = (REAL *)(void *)scratch;
+    if (s->begin[SAMBA_LAPACK_B] == 0)
+        return a;
+    if (anew)
+        NAME(copy)(n, n, a, from->row, from->column, copied, turned ? 1 : n, turned ? n : 1);
+    return copied;
+}
+
 /* Some columns of one matrix's right sides; `anew`: scratch has not held it. False: it is none that lu_factors made, and the
  * result is NaN. With P a = L U and the transpose wanted, it is U' and L' that are solved, and rows are exchanged at the end. */
 static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, bool anew, char *scratch)
@@ -132,8 +139,8 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
     int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_INTEGERS]);
     const REAL *source = (const REAL *)(const void *)sides->memory + element * sides->batch + first * sides->column;
     REAL *result = (REAL *)(void *)to->memory + element * to->batch + first * to->column;
-    samba_triangle t = {.a = (const REAL *)(const void *)from->memory + element * from->batch,
-                        .pitch = from->row,
+    samba_triangle t = {.a = NAME(factors)(s, element, anew, turned, scratch),
+                        .pitch = s->begin[SAMBA_LAPACK_B] > 0 ? n : from->row,
                         .n = n,
                         .line = line,
                         .columns = left < line ? left : line,
@@ -144,13 +151,6 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
         const REAL none = (REAL)NAN;
         NAME(copy)(n, t.columns, &none, 0, 0, result, to->row, to->column);
         return false;
-    }
-    if (s->begin[SAMBA_LAPACK_B] > 0) {
-        REAL *copied = (REAL *)(void *)scratch;
-        if (anew)
-            NAME(copy)(n, n, t.a, from->row, from->column, copied, turned ? 1 : n, turned ? n : 1);
-        t.a = copied;
-        t.pitch = n;
     }
     if (t.columns < line)
         memset(b, 0, sizeof *b * (size_t)(n * line));
@@ -173,12 +173,171 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
     return true;
 }
 
+/* Some columns of U^-1 L^-1, which begin in the row of the first one's number; of the inverse of P^-1 L U they are those with the
+ * numbers that `rows` has. */
+static bool NAME(inverse)(const matrix_state *s, int64_t element, int64_t panel, bool anew, char *scratch)
+{
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const int64_t n = s->stage.n, line = s->line, first = panel * line, left = n - first, columns = left < line ? left : line;
+    REAL *b = (REAL *)(void *)(scratch + s->begin[SAMBA_LAPACK_B]);
+    int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_INTEGERS]);
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch;
+    const REAL *a = NAME(factors)(s, element, anew, false, scratch);
+    const int64_t pitch = s->begin[SAMBA_LAPACK_B] > 0 ? n : from->row;
+    if (!NAME(exchanged)(from, element, n, rows)) {
+        const REAL none = (REAL)NAN;
+        NAME(copy)(n, columns, &none, 0, 0, result + first * to->column, to->row, to->column);
+        return false;
+    }
+    memset(b, 0, sizeof *b * (size_t)(n * line));
+    for (int64_t c = 0; c < columns; c++)
+        b[(first + c) * line + c] = 1;
+    samba_triangle t = {.a = a + first * pitch + first,
+                        .pitch = pitch,
+                        .n = n - first,
+                        .line = line,
+                        .columns = columns,
+                        .room = line,
+                        .unit = true};
+    s->kernels->triangle[s->task.wide](&t, b + first * line);
+    t = (samba_triangle){.a = a, .pitch = pitch, .n = n, .line = line, .columns = columns, .room = line, .upper = true};
+    s->kernels->triangle[s->task.wide](&t, b);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++)
+            result[i * to->row + rows[first + c] * to->column] = b[i * line + c];
+    return true;
+}
+
+/* ---- by reflections, which LAPACK makes ---- */
+
+/* a, or its transpose where the task is of that, m x n by columns that lie `pitch` elements apart. */
+static bool NAME(factorize)(const matrix_state *s, int64_t element, void *const parts[SAMBA_LAPACK_PARTS])
+{
+    const operand *from = &s->operands[0];
+    const samba_lapack_task *t = &s->task;
+    const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
+    REAL *a = parts[SAMBA_LAPACK_A];
+    const bool finite = NAME(copy)(t->m, t->n, source, t->turned ? from->column : from->row, t->turned ? from->row : from->column,
+                                   a, 1, t->pitch);
+    if (t->function != SAMBA_MATRIX_QR && !finite)
+        return false;
+    for (int64_t j = 0; j < t->n; j++) /* what the last vector of a row of Q transposed has beyond it */
+        memset(a + j * t->pitch + t->m, 0, sizeof *a * (size_t)(t->pitch - t->m));
+    s->lapack->reflections(t, parts);
+    return true;
+}
+
+static bool NAME(qr)(const matrix_state *s, int64_t element, char *scratch)
+{
+    void *parts[SAMBA_LAPACK_PARTS];
+    place(s, scratch, parts);
+    const operand *to = &s->operands[1];
+    const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n, pitch = s->task.pitch;
+    const REAL *a = parts[SAMBA_LAPACK_A], zero = 0;
+    NAME(factorize)(s, element, parts);
+    for (int64_t j = 0; j < n; j++) { /* row j of R transposed */
+        const int64_t above = j + 1 < k ? j + 1 : k;
+        REAL *row = (REAL *)(void *)to->memory + element * to->batch + (m + j) * to->row;
+        NAME(copy)(1, above, a + j * pitch, 0, 1, row, 0, to->column);
+        NAME(copy)(1, k - above, &zero, 0, 0, row + above * to->column, 0, to->column);
+    }
+    s->lapack->vectors(&s->task, parts);
+    NAME(store)(to, element, 0, m, k, a, 1, pitch);
+    return true;
+}
+
+/* R by rows into C. */
+static void NAME(by_rows)(const matrix_state *s, void *const parts[SAMBA_LAPACK_PARTS])
+{
+    NAME(copy)(s->task.n, s->task.n, parts[SAMBA_LAPACK_A], 1, s->task.pitch, parts[SAMBA_LAPACK_C], s->task.n, 1);
+}
+
+/* Right sides, some at once, become x: with a = Q R it is R^-1 (Q^T b); with the transpose of a, which has no more rows than
+ * columns, Q (R^-T b). */
+static bool NAME(sides)(const matrix_state *s, const samba_lapack_task *task, void *const parts[SAMBA_LAPACK_PARTS], bool regular)
+{
+    REAL *b = parts[SAMBA_LAPACK_SIDES];
+    if (!task->turned)
+        s->lapack->reflect(task, parts, true);
+    if (regular) {
+        const samba_triangle t = {.a = parts[task->turned ? SAMBA_LAPACK_A : SAMBA_LAPACK_C],
+                                  .pitch = task->turned ? task->pitch : task->n,
+                                  .n = task->n,
+                                  .line = task->line,
+                                  .columns = task->right,
+                                  .room = task->line,
+                                  .upper = !task->turned};
+        s->kernels->triangle[task->wide](&t, b);
+    } else if (s->lapack->deficient(task, parts) != 0) {
+        return false;
+    }
+    if (task->turned)
+        s->lapack->reflect(task, parts, false);
+    return true;
+}
+
+static bool NAME(lstsq)(const matrix_state *s, int64_t element, char *scratch)
+{
+    void *parts[SAMBA_LAPACK_PARTS];
+    place(s, scratch, parts);
+    const operand *sides = &s->operands[1], *to = &s->operands[2];
+    const int64_t m = s->stage.m, n = s->stage.n, right = s->stage.right, line = s->task.line, most = s->task.right;
+    const REAL zero = 0, *source = (const REAL *)(const void *)sides->memory + element * sides->batch;
+    REAL *b = parts[SAMBA_LAPACK_SIDES], *result = (REAL *)(void *)to->memory + element * to->batch;
+    if (m == 0) {
+        NAME(store)(to, element, 0, n, right, &zero, 0, 0);
+        return true;
+    }
+    if (!NAME(factorize)(s, element, parts))
+        return false;
+    const bool regular = s->lapack->regular(&s->task, parts);
+    if (regular && !s->task.turned)
+        NAME(by_rows)(s, parts);
+    for (int64_t first = 0; first < right; first += most) {
+        samba_lapack_task task = s->task;
+        task.right = (int)(right - first < most ? right - first : most);
+        memset(b, 0, sizeof *b * (size_t)(task.m * line));
+        NAME(copy)(m, task.right, source + first * sides->column, sides->row, sides->column, b, line, 1);
+        if (!NAME(sides)(s, &task, parts, regular))
+            return false;
+        NAME(copy)(n, task.right, b, line, 1, result + first * to->column, to->row, to->column);
+    }
+    return true;
+}
+
+/* R^-1 Q^T, or the transpose of that. */
+static bool NAME(pinv)(const matrix_state *s, int64_t element, char *scratch)
+{
+    void *parts[SAMBA_LAPACK_PARTS];
+    place(s, scratch, parts);
+    const samba_lapack_task *task = &s->task;
+    const int64_t pitch = task->pitch;
+    REAL *a = parts[SAMBA_LAPACK_A];
+    if (!NAME(factorize)(s, element, parts))
+        return false;
+    if (s->lapack->regular(task, parts)) {
+        const samba_triangle t = {.a = parts[SAMBA_LAPACK_C],
+                                  .pitch = task->n,
+                                  .n = task->n,
+                                  .line = pitch,
+                                  .columns = task->m,
+                                  .room = pitch,
+                                  .upper = true};
+        NAME(by_rows)(s, parts);
+        s->lapack->vectors(task, parts);
+        s->kernels->triangle[task->wide](&t, a);
+    } else if (s->lapack->deficient(task, parts) != 0) {
+        return false;
+    }
+    NAME(store)(&s->operands[1], element, 0, s->stage.n, s->stage.m, a, task->turned ? 1 : pitch, task->turned ? pitch : 1);
+    return true;
+}
+
 /* One matrix; false: it has no result. */
 static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
 {
     void *parts[SAMBA_LAPACK_PARTS];
-    for (int i = 0; i < SAMBA_LAPACK_PARTS; i++)
-        parts[i] = scratch + s->begin[i];
+    place(s, scratch, parts);
     REAL *a = parts[SAMBA_LAPACK_A], *b = parts[SAMBA_LAPACK_B], *c = parts[SAMBA_LAPACK_C], *values = parts[SAMBA_LAPACK_VALUES];
     const int64_t m = s->stage.m, n = s->stage.n, k = m < n ? m : n;
     const operand *to = &s->operands[s->operand_count - 1];
@@ -201,11 +360,6 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
             return false;
         NAME(store)(to, element, 0, n, n, a, 1, n);
         break;
-    case SAMBA_MATRIX_QR:
-        NAME(upper)(m, n, a);
-        NAME(store)(to, element, 0, m, k, b, 1, m);
-        NAME(store)(to, element, m, n, k, a, m, 1);
-        break;
     case SAMBA_MATRIX_EIGH:
         NAME(store)(to, element, 0, 1, n, values, 0, 1);
         if (!s->stage.values) {
@@ -224,6 +378,10 @@ static bool NAME(one)(const matrix_state *s, int64_t element, char *scratch)
     case SAMBA_MATRIX_LU: /* these have functions of their own */
     case SAMBA_MATRIX_TRIANGULAR:
     case SAMBA_MATRIX_LU_SOLVE:
+    case SAMBA_MATRIX_LU_INVERSE:
+    case SAMBA_MATRIX_QR:
+    case SAMBA_MATRIX_LSTSQ:
+    case SAMBA_MATRIX_PINV:
     case SAMBA_MATRIX_EXP:
     case SAMBA_MATRIX_FUNCTION_COUNT: break;
     }
