@@ -347,7 +347,7 @@ static inline __m512 tanh16(__m512 x)
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(sign, _mm512_castps_si512(x), size, 0xca)); /* x's sign */
 }
 
-/* exp(t^2) erfc(t) */
+/* exp(t^2) erfc(t); near 0 that and t */
 static const columns erfc_columns = {
     .middle = {2.25f,     2.75f,     3.25f,     3.75f,     4.5f,     5.5f,       6.5f,       7.5f,
                9.0f,      11.0f,     13.0f,     15.0f,     0.0f,     0.0859375f, 0.1015625f, 0.1171875f,
@@ -390,7 +390,7 @@ static const columns erfc_columns = {
              6.00262551e-09f,
              3.5495189e-09f},
     .c1 = {-0.0884865001f,  -0.0632376373f,  -0.047199402f,   -0.0364562571f, -0.0260159299f, -0.0177947655f, -0.0129054561f,
-           -0.00977377128f, -0.00684013497f, -0.00460608257f, 0.0f,           0.0f,           -1.12837911f,   -0.971979141f,
+           -0.00977377128f, -0.00684013497f, -0.00460608257f, 0.0f,           0.0f,           -0.128379151f,  -0.971979141f,
            -0.946587145f,   -0.922040462f,   -0.886733294f,   -0.842318475f,  -0.800734103f,  -0.761768222f,  -0.707809031f,
            -0.643348992f,   -0.586355329f,   -0.535813808f,   -0.470255733f,  -0.398431718f,  -0.340561569f,  -0.293474913f,
            -0.238058493f,   -0.184315473f,   -0.146030232f,   -0.11801672f},
@@ -470,11 +470,16 @@ static const columns erfc_columns = {
            -0.0039373436f,
            -0.00234917109f}};
 
-/* exp(-t^2) of two parts, as erfc_tail's. Beyond 10.2 the product is below half of the least float. */
+/* exp(-t^2) of two parts, as erfc_tail's. Beyond 10.2 the product is below half of the least float. Near 0 the whole is 1 - t,
+ * and the rest has what that lost: a product as large as t would be rounded as roughly as floats follow each other. */
 static inline __m512 erfc16(__m512 x)
 {
     const __m512 magic = ALL(12582912.0f);
     __m512 t = _mm512_min_ps(ALL(10.2f), _mm512_abs_ps(x)), whole, rest = by_columns16(&erfc_columns, t, &whole);
+    __mmask16 near = _mm512_cmp_ps_mask(t, ALL(0.078125f), _CMP_LT_OQ);
+    __m512 one = whole;
+    whole = _mm512_mask_sub_ps(one, near, one, t);
+    rest = _mm512_mask_add_ps(rest, near, rest, _mm512_sub_ps(_mm512_sub_ps(one, whole), t));
     __m512 square = _mm512_mul_ps(t, t), square_rest = _mm512_fmsub_ps(t, t, square);
     __m512 k = _mm512_sub_ps(STEP(square, ALL(-1.44269502f), 12582912.0f), magic);
     __m512 r = _mm512_fnmsub_ps(k, ALL(0.693359375f), square);

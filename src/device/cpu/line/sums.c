@@ -15,7 +15,7 @@ enum { WIDE = VECTOR_BYTES / 8 };
 /* Elements [i, i + WIDE) become their sums with all before them, or `back`, behind them; *sum: that of those elements */
 INLINE void sum_vector(float *d, const float *x, doubles *sum, const bool back)
 {
-    const doubles none = {0};
+    doubles none = {0}; /* not const: clang cannot shuffle that */
     half_floats loaded;
     memcpy(&loaded, x, sizeof loaded);
     doubles sums = doubles_of_floats(loaded);
