@@ -5,7 +5,7 @@
  * that it is exact where libm's value is a float.
  *
  * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
- * their ways. `test_ulp all [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
+ * their ways, and windows of neighbours. `test_ulp all [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
  * OMP_NUM_THREADS), and prints the table of docs/accuracy.md. An infinity counts as 2^128, a result below the least normal number
  * in units of 2^-149. A NaN on one side alone and a zero of the wrong sign are infinitely wrong. */
 #include "ops/ops.h"
@@ -17,6 +17,7 @@
 #define CHUNK 4096
 #define STEP 4099 /* a prime: its multiples meet all mantissas */
 #define NEIGHBOURS 1024
+#define WINDOWS 64 /* of neighbours, where functions are neither straight nor at their end */
 
 typedef struct finding {
     double worst;
@@ -337,6 +338,13 @@ static void test_share(void **state)
             bits -= bits < NEIGHBOURS ? bits : NEIGHBOURS;
             for (int i = 0; i < 2 * NEIGHBOURS; i++)
                 x[i] = float_of((bits + (uint32_t)i) ^ minus);
+            measure(f, found, x, 2 * NEIGHBOURS, true);
+        }
+        for (int window = 0; window < WINDOWS; window++) {
+            uint32_t bits = (115 + random_bits() % 20) << 23; /* 2^-12 to 2^7 */
+            bits |= random_bits() & 0x807fffffu;
+            for (int i = 0; i < 2 * NEIGHBOURS; i++)
+                x[i] = float_of(bits + (uint32_t)i);
             measure(f, found, x, 2 * NEIGHBOURS, true);
         }
         failed += report_short(f, found);
