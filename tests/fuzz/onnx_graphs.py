@@ -21,7 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 import onnx
 
 CLOSE = 1e-5
-LEAST = 200  # models that have to be compared
+LEAST = 120  # models that have to be compared: of 400 graphs 185 to 240 are, as the seed draws
 
 
 def array(path, info):
