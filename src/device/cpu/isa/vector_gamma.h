@@ -1,17 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The logarithm of the absolute gamma function, its slope digamma and that one's slope trigamma, of double. The slopes go up to
- * 10 or more by their recurrence, for which steps are counted and none branches, then by the asymptotic series; below 0 they are
- * reflected (Abramowitz and Stegun, 6.3 and 6.4). lgamma is the C library's, one after the other. */
+ * 10 or more by their recurrence, for which steps are counted and none branches, then by the asymptotic series; below 0 all are
+ * reflected (Abramowitz and Stegun, 6.1, 6.3 and 6.4). lgamma of floats is Stirling's formula with a polynomial of 1 / x^2 for its
+ * series from 2.5 on, below it a polynomial about 2. Of doubles it is the C library's, one after the other. */
 #ifndef SAMBA_CPU_VECTOR_GAMMA_H
 #define SAMBA_CPU_VECTOR_GAMMA_H
 
 #include "device/cpu/isa/vector_math.h"
 
-static inline double vector_lgamma(double x)
+static inline double library_lgamma(double x)
 {
     int sign; /* lgamma would write a global one */
     return lgamma_r(x, &sign);
+}
+
+/* The logarithm of a positive normal x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), as 2 atanh(f / (2 + f)) */
+static inline double log_of_double(double x)
+{
+    const uint64_t half = 0x3fe6a09e667f3bcdu, one = 0x3ff0000000000000u;
+    uint64_t bits = bits_of_double(x), power = (bits - half + one) >> 52;
+    double e = double_of(power | 0x4330000000000000u) - (0x1p52 + 1023.0);
+    double f = double_of(bits - (power << 52) + one) - 1.0, s = f / (2.0 + f), z = s * s, q = 0.14616576421644387;
+    q = fused64(q, z, 0.15331711346672997);
+    q = fused64(q, z, 0.18182889433757515);
+    q = fused64(q, z, 0.22222211130560726);
+    q = fused64(q, z, 0.28571428626001427);
+    q = fused64(q, z, 0.3999999999989945);
+    q = fused64(q, z, 0.666666666666667);
+    return fused64(e, 0.69314718055994531, fused64(q * z, s, 2.0 * s));
+}
+
+/* lgamma(2 + d) / d, |d| <= 1/2 */
+static inline double lgamma_near_2(double d)
+{
+    double q = -5.72865310850801e-07;
+    q = fused64(q, d, 1.2159620602745015e-06);
+    q = fused64(q, d, -1.982565620739196e-06);
+    q = fused64(q, d, 4.2553702843110484e-06);
+    q = fused64(q, d, -9.452938473714576e-06);
+    q = fused64(q, d, 2.0535581020500523e-05);
+    q = fused64(q, d, -4.492443535898787e-05);
+    q = fused64(q, d, 9.945371368841632e-05);
+    q = fused64(q, d, -0.00022315489463809116);
+    q = fused64(q, d, 0.0005096698119432116);
+    q = fused64(q, d, -0.0011927539062598581);
+    q = fused64(q, d, 0.0028905103192621994);
+    q = fused64(q, d, -0.0073855510287714685);
+    q = fused64(q, d, 0.02058080842799012);
+    q = fused64(q, d, -0.06735230105319759);
+    q = fused64(q, d, 0.32246703342411215);
+    return fused64(q, d, 0.42278433509846713);
+}
+
+/* What Stirling's formula lacks, times x, of z = 1 / x^2 <= 0.16 */
+static inline double stirling_rest(double z)
+{
+    double q = -0.37987984444544703;
+    q = fused64(q, z, 0.43176800570710133);
+    q = fused64(q, z, -0.23176632972378836);
+    q = fused64(q, z, 0.08129466384510842);
+    q = fused64(q, z, -0.02259356064533641);
+    q = fused64(q, z, 0.006035234354689541);
+    q = fused64(q, z, -0.0019031412413920232);
+    q = fused64(q, z, 0.000841383662709386);
+    q = fused64(q, z, -0.0005952323836025096);
+    q = fused64(q, z, 0.0007936507466535246);
+    q = fused64(q, z, -0.002777777777623419);
+    return fused64(q, z, 0.08333333333333325);
+}
+
+/* sin(pi r) / r of z = r^2 <= 1/4 */
+static inline double sine_of_turns(double z)
+{
+    double q = 7.697826768224191e-07;
+    q = fused64(q, z, -2.1903497074626018e-05);
+    q = fused64(q, z, 0.0004662998161898394);
+    q = fused64(q, z, -0.007370430505916944);
+    q = fused64(q, z, 0.0821458865731029);
+    q = fused64(q, z, -0.5992645293189447);
+    q = fused64(q, z, 2.5501640398773007);
+    q = fused64(q, z, -5.167712780049969);
+    return fused64(q, z, 3.141592653589793);
+}
+
+/* lgamma of x > 0, a float or 1 and more: below 1.5 by lgamma(x) = lgamma(x + 1) - log(x), once or twice. Both terms near 1 have
+ * all their digits. The greatest doubles are taken for infinity's logarithm, which no float is. */
+static inline double vector_lgamma(double x)
+{
+    double d = x < 0.5 ? x : x < 1.5 ? x - 1.0 : x - 2.0, steps = x < 0.5 ? x * (x + 1.0) : x < 1.5 ? x : 1.0;
+    double log = log_of_double(x < 2.5 ? steps : x), over = 1.0 / x;
+    double stirling = fused64(x - 0.5, log - 1.0, 0.41893853320467274) + stirling_rest(over * over) * over;
+    return x >= 2.5 ? stirling : fused64(d, lgamma_near_2(d), -log);
+}
+
+/* The same of any float */
+static inline double vector_lgamma_reflected(double x)
+{
+    double value = vector_lgamma(x < 0.0 ? 1.0 - x : x), rest = x - nearbyint(x);
+    double reflected = 1.1447298858494002 - log_of_double(fabs(rest) * sine_of_turns(rest * rest)) - value;
+    return x > 0.0 || x != x ? value : rest != 0.0 && x > -0x1p52 ? reflected : INFINITY;
 }
 
 static inline double vector_digamma(double x)

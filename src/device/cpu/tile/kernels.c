@@ -276,8 +276,23 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
 BY_DOUBLE(cosh)
 BY_DOUBLE(asinh)
 BY_DOUBLE(acosh)
-CALLED1(lgamma, f32, float, float, vector_lgamma((double)x))
-CALLED1(lgamma, f64, double, double, vector_lgamma(x))
+/* Most distributions' arguments are positive. */
+HEAD(lgamma_f32)
+{
+    float *d = d_;
+    const float *a = a_;
+    int positive = 1;
+    (void)b_, (void)c_;
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+        positive &= a[i] > 0.0f;
+    if (positive)
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+            d[i] = (float)vector_lgamma((double)a[i]);
+    else
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+            d[i] = (float)vector_lgamma_reflected((double)a[i]);
+}
+CALLED1(lgamma, f64, double, double, library_lgamma(x))
 CALLED1(digamma, f32, float, float, vector_digamma((double)x))
 CALLED1(digamma, f64, double, double, vector_digamma(x))
 CALLED1(trigamma, f32, float, float, vector_trigamma((double)x))
