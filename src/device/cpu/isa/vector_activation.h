@@ -300,4 +300,20 @@ static inline double vector_mish_slope64(double x)
     return nan_at_infinity64(x, n * ((4.0 * (1.0 + t) * (1.0 + n) + (n * (n + 4.0) + 2.0) * n) / (d * d)));
 }
 
+/* x - tanh(x); below 1 (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2k + 1) 2k / (2k + 1)! */
+static inline double vector_tanhshrink64(double x)
+{
+    double z = x * x, sum = 3.9145882126782523e-19;
+    sum = sum * z + 1.4797143443923793e-16;
+    sum = sum * z + 4.498331606952833e-14;
+    sum = sum * z + 1.0706029224547743e-11;
+    sum = sum * z + 1.9270852604185937e-09;
+    sum = sum * z + 2.505210838544172e-07;
+    sum = sum * z + 2.2045855379188714e-05;
+    sum = sum * z + 0.0011904761904761906;
+    sum = sum * z + 0.03333333333333333;
+    sum = sum * z + 0.3333333333333333;
+    return fabs(x) < 1 ? x * z * sum / cosh(x) : x - tanh(x);
+}
+
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The logarithm of the absolute gamma function, its slope digamma and that one's slope trigamma (Abramowitz and Stegun, 6.1, 6.3
- * and 6.4). Of floats, vector_..., they are computed in double: from 2.5 on by the asymptotic formula, whose series is a polynomial
- * of 1 / x^2 there, below it by a polynomial about 2. Of doubles, double_..., the slopes go up to 10 or more by their recurrence,
- * for which steps are counted and none branches, then by the asymptotic series; lgamma is the C library's, one after the other.
- * Below 0 all are reflected. */
+ * and 6.4). Of floats, vector_..., they are computed in double: from 2.5 on by the asymptotic formula, whose series is a
+ * polynomial of 1 / x^2 there, below it by a polynomial about 2. Of doubles, double_..., the slopes go up to 10 or more by their
+ * recurrence, for which steps are counted and none branches, then by the asymptotic series; lgamma is the C library's, one after
+ * the other. Below 0 all are reflected. */
 #ifndef SAMBA_CPU_VECTOR_GAMMA_H
 #define SAMBA_CPU_VECTOR_GAMMA_H
 
@@ -176,7 +176,10 @@ static inline double vector_digamma(double x)
     double at = x < 0.0 ? 1.0 - x : x, next = at + 1.0;
     double over = at < 0.5 ? at + next : at < 1.5 || at >= 2.5 ? 1.0 : 0.0, under = at < 0.5 ? at * next : at;
     double steps = over / under, z = steps * steps, far = log_of_double(at) - fused64(z, digamma_rest(z), 0.5 * steps);
-    double value = at > 0x1p128 ? at : at >= 2.5 ? far : digamma_near_2(beside_2(at)) - steps, r = x - nearbyint(x), c = 0.5 - fabs(r);
+    double value = at > 0x1p128 ? at
+                   : at >= 2.5  ? far
+                                : digamma_near_2(beside_2(at)) - steps,
+           r = x - nearbyint(x), c = 0.5 - fabs(r);
     double reflected = value - M_PI * (c * sine_of_turns(c * c)) / (r * sine_of_turns(r * r));
     return x < 0.0 ? r == 0.0 ? NAN : reflected : value;
 }

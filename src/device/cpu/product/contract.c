@@ -11,7 +11,6 @@
 #include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/roads.h"
 #include "device/cpu/product/skip.h"
-#include <limits.h>
 #include <string.h>
 
 typedef struct contraction {
@@ -542,12 +541,10 @@ static samba_status make_tables(contraction *c, samba_arena *arena)
 static void choose_sums(contraction *c)
 {
     samba_contract_plan *plan = &c->plan;
-    int64_t pitch = c->frame.finish.result_strides[c->frame.finish.rank - 2];
-    c->in_place = samba_finish_is_copy(&c->frame.finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 &&
-                  plan->row.inner.blocks > 0 && pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
+    c->in_place = samba_contract_in_place(plan, &c->frame.finish);
     if (!c->in_place)
         return;
-    plan->sums_ld = pitch;
+    plan->sums_ld = c->frame.finish.result_strides[c->frame.finish.rank - 2];
     plan->sums_bytes = 0;
 }
 

@@ -5,6 +5,7 @@
 #include "device/cpu/product/contract_plan.h"
 #include "device/cpu/product/roads.h"
 #include "device/cpu/product/skip.h"
+#include <limits.h>
 #include <string.h>
 
 /* ---- simplifying ---- */
@@ -308,6 +309,26 @@ static double far_cost(const samba_contract_problem *problem, const samba_source
                : 0;
 }
 
+bool samba_contract_in_place(const samba_contract_plan *plan, const samba_finish *finish)
+{
+    int64_t pitch = finish->used ? finish->result_strides[finish->rank - 2] : 0;
+    return samba_finish_is_copy(finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 &&
+           plan->row.inner.blocks > 0 && pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
+}
+
+/* A sum of a result that no cache holds, whose rows are far apart and written in short pieces: each line is waited for. A product
+ * of few k, as the weight gradient of a small batch, is little else. */
+static double short_pieces_cost(const samba_contract_problem *problem, const samba_contract_plan *plan)
+{
+    const samba_cpu_machine *machine = problem->machine;
+    if (!samba_contract_in_place(plan, problem->finish))
+        return 0;
+    int64_t size = plan->row.element_size, pitch = problem->finish->result_strides[problem->finish->rank - 2] * size;
+    bool far = pitch >= machine->block.near_rows && plan->vector.own.width * size < machine->block.piece &&
+               problem->m * pitch > machine->block.unit;
+    return far ? machine->block.line_wait * (double)size / 64 : 0;
+}
+
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
 {
     const samba_cpu_machine *machine = problem->machine;
@@ -357,7 +378,7 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         unit *= machine->block.integer;
     unit += steps * blocks * row_blocks * machine->block.start + depth * (row_cost * rows + vector_cost * (double)cols);
     unit += sums * (machine->block.sum + (plan->swapped ? machine->block.sum_swapped : 0) +
-                    (plan->view ? machine->block.sum_view : 0)) +
+                    (plan->view ? machine->block.sum_view : 0) + short_pieces_cost(problem, plan)) +
             machine->block.unit_start;
     unit += plan->slices > 1 ? sums * machine->block.sum_sliced : 0;
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +

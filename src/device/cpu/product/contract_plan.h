@@ -44,4 +44,7 @@ typedef struct samba_contract_plan {
  * elements than a machine's memory has. */
 bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *plan);
 
+/* Whether sums can be made where they are stored: there is nothing to finish, and the result's layout suits the blocks. */
+bool samba_contract_in_place(const samba_contract_plan *plan, const samba_finish *finish);
+
 #endif

@@ -187,6 +187,8 @@ FLOATS_BY(log10)
 CALLED1(log10, f64, double, double, log10(x))
 FLOATS_BY(log2)
 CALLED1(log2, f64, double, double, log2(x))
+UNARY(tanhshrink, f32, float, float, vector_tanhshrink(x))
+CALLED1(tanhshrink, f64, double, double, vector_tanhshrink64(x))
 UNARY(atanh, f32, float, float, vector_atanh(x))
 CALLED1(atanh, f64, double, double, atanh(x))
 UNARY(sinh, f32, float, float, vector_sinh(x))
@@ -285,11 +287,11 @@ HEAD(lgamma_f32)
     (void)b_, (void)c_;
     SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
         positive &= a[i] > 0.0f;
-    if (positive)
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+    if (positive) SAMBA_VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
             d[i] = (float)vector_lgamma((double)a[i]);
-    else
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+    else SAMBA_VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
             d[i] = (float)vector_lgamma_reflected((double)a[i]);
 }
 CALLED1(lgamma, f64, double, double, double_lgamma(x))
@@ -480,6 +482,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(asinh),
             FLOATS(acosh),
             FLOATS(atanh),
+            FLOATS(tanhshrink),
             FLOATS(erfc),
             FLOATS(lgamma),
             FLOATS(digamma),
