@@ -221,7 +221,7 @@ static void check_case(const matrix_case *c, samba_dtype dtype, int64_t batch, i
 
 TEST(as_the_reference)
 {
-    const int64_t sizes[] = {0, 1, 2, 5, 12, 19};
+    const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 12, 19};
     seed_anew();
     for (int c = 0; c < LENGTH(cases); c++)
         for (int s = 0; s < LENGTH(sizes); s++)
@@ -277,10 +277,9 @@ static samba_tensor *draw(drawn *d, bool symmetric)
                     x = d->m < d->n ? (i == 1 ? rows[j] : x) : (j == 1 ? rows[i] : x);
                 if (kind == 1 && (d->m < d->n ? i : j) == 0 && d->k > 1)
                     x = rows[d->m < d->n ? j : i];
-                samba_store_double(d->dtype,
-                                   (char *)samba_tensor_data(a) +
-                                       (size_t)((b * d->m + i) * d->n + j) * samba_dtype_size(d->dtype),
-                                   x * scale);
+                samba_store_double(
+                    d->dtype, (char *)samba_tensor_data(a) + (size_t)((b * d->m + i) * d->n + j) * samba_dtype_size(d->dtype),
+                    x * scale);
             }
         free(rows);
     }
@@ -395,8 +394,7 @@ static void check_drawn(drawn d, bool symmetric)
         samba_tensor_free(two[i]);
     }
     for (int64_t b = 0; b < d.batch; b++) {
-        const double *u = values[0] + b * d.m * d.k, *s = values[1] + b * d.k,
-                     *v = symmetric ? u : values[2] + b * d.k * d.n;
+        const double *u = values[0] + b * d.m * d.k, *s = values[1] + b * d.k, *v = symmetric ? u : values[2] + b * d.k * d.n;
         for (int64_t j = 0; j < d.k; j++) {
             assert_true(symmetric || s[j] >= 0);
             assert_true(j == 0 || (symmetric ? s[j] >= s[j - 1] : s[j] <= s[j - 1]));
@@ -452,8 +450,11 @@ TEST(long_matrices)
         for (int r = 0; r < 3; r++) {
             double *x = doubles_of(results[r]);
             for (int64_t k = 0; k < samba_tensor_numel(results[r]); k++)
-                need_near(&d, r == 0 ? "a product of Q" : r == 1 ? "Q R less a" : "an inverse less what lstsq gives", x[k],
-                          r == 0 && k % (n + 1) == 0, 20 * rounding(&d));
+                need_near(&d,
+                          r == 0   ? "a product of Q"
+                          : r == 1 ? "Q R less a"
+                                   : "an inverse less what lstsq gives",
+                          x[k], r == 0 && k % (n + 1) == 0, 20 * rounding(&d));
             free(x);
             samba_tensor_free(results[r]);
         }
@@ -461,15 +462,15 @@ TEST(long_matrices)
 }
 
 /* The run fails for the first such matrix of the batch; the next run, of right ones, does not. */
-static void check_fault(samba_value (*traced)(samba_value), double diagonal, const char *words, int threads)
+static void check_fault(samba_value (*traced)(samba_value), double diagonal, const char *words, int64_t n, int threads)
 {
     int rank;
     int64_t shape[SAMBA_MAX_RANK];
-    OWN_TENSOR *a = definite(SAMBA_FLOAT32, 40, 3), *right = definite(SAMBA_FLOAT32, 40, 3);
+    OWN_TENSOR *a = definite(SAMBA_FLOAT32, 40, n), *right = definite(SAMBA_FLOAT32, 40, n);
     float *values = samba_tensor_data(a);
     for (int b = 7; b < 40; b += 11)
-        for (int i = 0; i < 9; i++)
-            values[b * 9 + i] = i % 4 == 0 ? (float)diagonal : 0;
+        for (int64_t i = 0; i < n * n; i++)
+            values[b * n * n + i] = i % (n + 1) == 0 ? (float)diagonal : 0;
     samba_function *made = made_of(a, traced, false, FUNCTION(.threads = threads), &rank, shape);
     OWN_TENSOR *y = tensor("y", SAMBA_FLOAT32, rank, shape);
     refuse(samba_function_run(made, &a, &y), SAMBA_ERROR_ARGUMENT, words);
@@ -479,15 +480,17 @@ static void check_fault(samba_value (*traced)(samba_value), double diagonal, con
 
 TEST(faults)
 {
-    for (int threads = 1; threads <= 2; threads++) {
-        check_fault(of_cholesky, -1, "\"cholesky\": matrix 7 of its batch is not positive definite", threads);
-        check_fault(of_cholesky, NAN, "matrix 7 of its batch is not positive definite", threads);
-        check_fault(of_inv, 0, "matrix 7 of its batch is singular", threads);
-        check_fault(of_solve, 0, "matrix 7 of its batch is singular", threads);
-        check_fault(of_eigh, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
-        check_fault(of_lstsq, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
-        check_fault(of_pinv, NAN, "matrix 7 of its batch has NaN or infinite elements", threads);
-        check_fault(of_svdvals, INFINITY, "matrix 7 of its batch has NaN or infinite elements", threads);
+    for (int k = 0; k < 6; k++) {
+        const int64_t n = (int64_t[]){1, 3, 6}[k / 2];
+        const int threads = 1 + k % 2;
+        check_fault(of_cholesky, -1, "\"cholesky\": matrix 7 of its batch is not positive definite", n, threads);
+        check_fault(of_cholesky, NAN, "matrix 7 of its batch is not positive definite", n, threads);
+        check_fault(of_inv, 0, "matrix 7 of its batch is singular", n, threads);
+        check_fault(of_solve, 0, "matrix 7 of its batch is singular", n, threads);
+        check_fault(of_eigh, NAN, "matrix 7 of its batch has NaN or infinite elements", n, threads);
+        check_fault(of_lstsq, NAN, "matrix 7 of its batch has NaN or infinite elements", n, threads);
+        check_fault(of_pinv, NAN, "matrix 7 of its batch has NaN or infinite elements", n, threads);
+        check_fault(of_svdvals, INFINITY, "matrix 7 of its batch has NaN or infinite elements", n, threads);
     }
 }
 

@@ -16,12 +16,12 @@ enum {
 struct samba_few {
     int64_t m; /* rows, k or more */
     int k;
-    bool exact;                         /* the result is float64 */
-    bool values;                        /* these alone */
-    bool turned;                        /* the matrix is a transpose: the signs of vectors are those of the short ones */
-    double *blocks;                     /* samba_few_room elements, the blocks first */
-    double first[SAMBA_FEW][SAMBA_FEW]; /* by columns: rows before the blocks, or the symmetric matrix's lower triangle */
-    double spectrum[SAMBA_FEW];         /* singular values, descending, or eigenvalues, ascending */
+    bool exact;                           /* the result is float64 */
+    bool values;                          /* these alone */
+    bool turned;                          /* the matrix is a transpose: the signs of vectors are those of the short ones */
+    double *blocks;                       /* samba_few_room elements, the blocks first */
+    double first[SAMBA_FEW][SAMBA_FEW];   /* by columns: rows before the blocks, or the symmetric matrix's lower triangle */
+    double spectrum[SAMBA_FEW];           /* singular values, descending, or eigenvalues, ascending */
     double vectors[SAMBA_FEW][SAMBA_FEW]; /* the short ones, one after the other; long ones take the matrix's place */
 };
 

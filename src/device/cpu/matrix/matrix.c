@@ -26,6 +26,7 @@
 
 enum {
     SIDES_AT_ONCE = 512, /* of LSTSQ: reflections are products with so many columns */
+    LITTLE = 4,          /* rows up to which LU is plain loops */
     LINE_OF_ONE = 4096,  /* of right sides of one row: columns that are dealt to threads */
 };
 
@@ -274,7 +275,7 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
     if (s->batch > 0 && is_few(s))
         plan_few(s);
     switch ((samba_matrix_function)s->stage.function) {
-    case SAMBA_MATRIX_LU: s->one = wide ? f64_lu : f32_lu; break;
+    case SAMBA_MATRIX_LU: s->one = s->stage.n > LITTLE ? wide ? f64_lu : f32_lu : wide ? f64_little_lu : f32_little_lu; break;
     case SAMBA_MATRIX_QR: s->one = wide ? f64_qr : f32_qr; break;
     case SAMBA_MATRIX_LSTSQ: s->one = wide ? f64_lstsq : f32_lstsq; break;
     case SAMBA_MATRIX_PINV: s->one = wide ? f64_pinv : f32_pinv; break;

@@ -96,6 +96,48 @@ static bool NAME(lu)(const matrix_state *s, int64_t element, char *scratch)
     return true;
 }
 
+/* The same of few rows, for which lines of columns are long. */
+static bool NAME(little_lu)(const matrix_state *s, int64_t element, char *scratch)
+{
+    (void)scratch;
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const int64_t n = s->stage.n;
+    const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
+    REAL a[LITTLE][LITTLE], *result = (REAL *)(void *)to->memory + element * to->batch;
+    bool regular = true;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            a[i][j] = source[i * from->row + j * from->column];
+    for (int64_t c = 0; c < n; c++) {
+        int64_t at = c;
+        REAL greatest = -1;
+        for (int64_t i = c; i < n; i++)
+            if ((REAL)fabs(a[i][c]) > greatest) { /* never NaN */
+                greatest = (REAL)fabs(a[i][c]);
+                at = i;
+            }
+        for (int64_t j = 0; j < n; j++) {
+            const REAL kept = a[c][j];
+            a[c][j] = a[at][j];
+            a[at][j] = kept;
+        }
+        result[n * to->row + c * to->column] = (REAL)at;
+        if (a[c][c] == 0) {
+            regular = false;
+            continue;
+        }
+        for (int64_t i = c + 1; i < n; i++) {
+            a[i][c] /= a[c][c];
+            for (int64_t j = c + 1; j < n; j++)
+                a[i][j] -= a[i][c] * a[c][j];
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            result[i * to->row + j * to->column] = a[i][j];
+    return regular || s->stage.singular;
+}
+
 /* ---- triangular systems, and those whose factors are known ---- */
 /* Row i of the right sides, exchanged, is their row rows[i]. */
 static bool NAME(exchanged)(const operand *from, int64_t element, int64_t n, int32_t *rows)
@@ -152,7 +194,9 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
     REAL *result = (REAL *)(void *)to->memory + element * to->batch + first * to->column;
     const bool copied = s->begin[SAMBA_LAPACK_B] > 0, by_columns = from->column != 1;
     samba_triangle t = {.a = NAME(factors)(s, element, anew, turned, scratch),
-                        .pitch = copied ? n : by_columns ? from->column : from->row,
+                        .pitch = copied       ? n
+                                 : by_columns ? from->column
+                                              : from->row,
                         .n = n,
                         .line = line,
                         .columns = left < line ? left : line,
@@ -206,6 +250,10 @@ static bool NAME(inverse)(const matrix_state *s, int64_t element, int64_t panel,
         const REAL none = (REAL)NAN;
         NAME(copy)(n, columns, &none, 0, 0, result + first * to->column, to->row, to->column);
         return false;
+    }
+    if (n == 1) {
+        *result = 1 / *a;
+        return true;
     }
     memset(b, 0, sizeof *b * (size_t)(n * line));
     for (int64_t c = 0; c < columns; c++)
@@ -361,9 +409,7 @@ static bool NAME(lone)(const matrix_state *s, int64_t element, char *scratch)
     const bool finite = a * 0 == 0;
     REAL *result = (REAL *)(void *)to->memory + element * to->batch;
     switch ((samba_matrix_function)s->stage.function) {
-    case SAMBA_MATRIX_CHOLESKY:
-        *result = (REAL)sqrt(a);
-        return a > 0;
+    case SAMBA_MATRIX_CHOLESKY: *result = (REAL)sqrt(a); return a > 0;
     case SAMBA_MATRIX_LU:
         result[0] = a;
         result[to->row] = 0; /* it stays where it is */

@@ -11,7 +11,7 @@
 
 enum {
     ROWS = 6,
-    ONE_ROWS = 4, /* of one column: streams that are read at once */
+    ONE_ROWS = 4,                /* of one column: streams that are read at once */
     MOST = VECTOR_REGISTERS / 8, /* vectors of a row: with ROWS of them there is room for one more row and a factor */
 };
 
@@ -59,14 +59,12 @@ enum {
             little_##name(c0 + j, 1, pitch, (int)columns, upper, unit, b + j);                                                   \
             const type x0 = b[j];                                                                                                \
             if (columns == 1) {                                                                                                  \
-                SAMBA_VECTOR_LOOP                                                                                                \
-                for (int64_t i = begin; i < end; i++)                                                                            \
+                SAMBA_VECTOR_LOOP for (int64_t i = begin; i < end; i++)                                                          \
                     b[i] -= c0[i] * x0;                                                                                          \
                 continue;                                                                                                        \
             }                                                                                                                    \
             const type *c1 = c0 + pitch, *c2 = c1 + pitch, *c3 = c2 + pitch, x1 = b[j + 1], x2 = b[j + 2], x3 = b[j + 3];        \
-            SAMBA_VECTOR_LOOP                                                                                                    \
-            for (int64_t i = begin; i < end; i++)                                                                                \
+            SAMBA_VECTOR_LOOP for (int64_t i = begin; i < end; i++)                                                              \
                 b[i] -= c0[i] * x0 + c1[i] * x1 + (c2[i] * x2 + c3[i] * x3);                                                     \
         }                                                                                                                        \
     }
