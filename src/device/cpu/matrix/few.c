@@ -286,23 +286,18 @@ static double greatest_of(const double *x, int64_t count)
 static void turn_long(samba_few *few, int j, double greatest)
 {
     const int64_t m = few->m, k = few->k;
-    int64_t block = -1;
     bool found = greatest_of(few->first[j], k) > 0.37 * greatest, turns = found && negative(few->first[j], k, greatest);
     for (int64_t row = k; !found && row < m; row += SAMBA_FEW_ROWS) {
         const int64_t pitch = samba_few_pitch(m - row);
         const double *x = few->blocks + (row - k) * k + j * pitch;
-        block++;
         found = greatest_of(x, pitch) > 0.37 * greatest;
         turns = found && negative(x, pitch, greatest);
     }
+    few->negative[j] = turns;
     if (!turns)
         return;
     negate(few->first[j], k);
     negate(few->vectors[j], k);
-    for (int64_t row = k; row < m; row += SAMBA_FEW_ROWS) {
-        const int64_t pitch = samba_few_pitch(m - row);
-        negate(few->blocks + (row - k) * k + j * pitch, pitch);
-    }
 }
 
 /* The first k rows' reflections of what is left of the long vectors there. */
@@ -325,12 +320,17 @@ static void first_vectors(samba_few *few, double top[SAMBA_FEW][SAMBA_FEW], cons
 void SAMBA_ISA_NAME(samba_few_svd)(samba_few *few)
 {
     const int64_t m = few->m, k = few->k, blocks = samba_few_blocks(m, k);
-    reflection *made = (reflection *)(void *)(few->blocks + samba_few_all(m, k)), first[SAMBA_FEW];
+    reflection *made = (reflection *)(void *)(few->blocks + samba_few_all(m, k)), *first = made + blocks * SAMBA_FEW;
     double u[SAMBA_FEW][SAMBA_FEW] = {{0}}, greatest[SAMBA_FEW] = {0};
-    factorize_first(few, first);
-    for (int64_t b = 0; b < blocks; b++)
-        factorize_block(few, few->blocks + b * SAMBA_FEW_ROWS * k, samba_few_pitch(m - k - b * SAMBA_FEW_ROWS),
-                        made + b * SAMBA_FEW);
+    if (few->step == SAMBA_FEW_FIRST) {
+        factorize_first(few, first);
+        return;
+    }
+    if (few->step >= 0) {
+        factorize_block(few, few->blocks + few->step * SAMBA_FEW_ROWS * k, samba_few_pitch(m - k - few->step * SAMBA_FEW_ROWS),
+                        made + few->step * SAMBA_FEW);
+        return;
+    }
     for (int j = 0; j < k; j++)
         memcpy(u[j], few->first[j], sizeof(double) * (size_t)(j + 1));
     one_sided(few, u);

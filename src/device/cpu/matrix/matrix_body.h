@@ -433,42 +433,38 @@ static bool NAME(lone)(const matrix_state *s, int64_t element, char *scratch)
     }
 }
 
-/* Rows of few columns into float64, by columns; true: all are finite. `greatest` grows. */
-static bool NAME(widen)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, double *to,
-                        int64_t pitch, double *greatest)
+/* The greatest element; false: one is not finite. */
+static bool NAME(range)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, REAL *greatest)
 {
-    REAL all = 0;
-    for (int64_t j = 0; j < columns; j++) {
-        double *column = to + j * pitch;
-        for (int64_t i = 0; i < rows; i++) {
-            const REAL x = from[i * from_row + j * from_column];
+    REAL all = 0, most = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            const REAL x = (REAL)fabs(from[i * from_row + j * from_column]);
             all += x * 0;
-            column[i] = (double)x;
+            most = x > most ? x : most;
         }
-        for (int64_t i = 0; sizeof(REAL) == 8 && i < rows; i++)
-            *greatest = fabs(column[i]) > *greatest ? fabs(column[i]) : *greatest;
-    }
+    *greatest = most;
     return all == 0;
 }
 
-static void NAME(narrow)(int64_t rows, int64_t columns, const double *from, int64_t pitch, REAL *to, int64_t to_row,
-                         int64_t to_column)
+/* Rows of few columns into float64, by columns, times a factor. */
+static void NAME(widen)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, double factor,
+                        double *to, int64_t pitch)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            to[i * to_row + j * to_column] = (REAL)from[j * pitch + i];
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[j * pitch + i] = (double)from[i * from_row + j * from_column] * factor;
 }
 
-/* Numbers of a float64 whose squares may be too great or too small are a power of two away from that: the exponent. */
-static int NAME(scale)(double greatest, int64_t count, double *x)
+/* What is not negated, or is where it says so. */
+static void NAME(narrow)(int64_t rows, int64_t columns, const double *from, int64_t pitch, const bool *negative, REAL *to,
+                         int64_t to_row, int64_t to_column)
 {
-    int exponent = 0;
-    if (greatest == 0 || (greatest > 1e-100 && greatest < 1e100))
-        return 0;
-    frexp(greatest, &exponent);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = ldexp(x[i], -exponent);
-    return exponent;
+    for (int64_t j = 0; j < columns; j++) {
+        const double sign = negative && negative[j] ? -1 : 1;
+        for (int64_t i = 0; i < rows; i++)
+            to[i * to_row + j * to_column] = (REAL)(from[j * pitch + i] * sign);
+    }
 }
 
 static bool NAME(few)(const matrix_state *s, int64_t element, char *scratch)
@@ -478,41 +474,47 @@ static bool NAME(few)(const matrix_state *s, int64_t element, char *scratch)
     const int64_t m = turned ? s->stage.n : s->stage.m, k = turned ? s->stage.m : s->stage.n;
     const int64_t row = turned ? from->column : from->row, column = turned ? from->row : from->column;
     const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
-    REAL *result = (REAL *)(void *)to->memory + element * to->batch;
-    double greatest = 0;
-    samba_few few = {.m = m,
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch, greatest;
+    samba_few few = {.step = SAMBA_FEW_FIRST,
+                     .m = m,
                      .k = (int)k,
                      .exact = sizeof(REAL) == 8,
                      .values = s->stage.values != 0,
                      .turned = turned,
                      .blocks = (double *)(void *)scratch};
-    bool finite = NAME(widen)(k, k, source, row, column, few.first[0], SAMBA_FEW, &greatest);
-    for (int64_t i = k; i < m; i += SAMBA_FEW_ROWS) {
-        const int64_t pitch = samba_few_pitch(m - i), rows = m - i < pitch ? m - i : pitch;
-        double *block = few.blocks + (i - k) * k;
-        memset(block, 0, sizeof *block * (size_t)(pitch > rows ? k * pitch : 0));
-        finite &= NAME(widen)(rows, k, source + i * row, row, column, block, pitch, &greatest);
-    }
-    if (!finite)
+    if (!NAME(range)(m, k, source, row, column, &greatest))
         return false;
-    int exponent = NAME(scale)(greatest, SAMBA_FEW * SAMBA_FEW, few.first[0]);
-    if (exponent)
-        NAME(scale)(greatest, samba_few_all(m, k), few.blocks);
+    int exponent = 0; /* squares of what is beyond these would be too great or too small */
+    if (greatest > 0 && !((double)greatest > 1e-100 && (double)greatest < 1e100))
+        frexp((double)greatest, &exponent);
+    const double factor = ldexp(1, exponent < -1000 ? 1000 : -exponent); /* of the least ones there are, no more */
+    NAME(widen)(k, k, source, row, column, factor, few.first[0], SAMBA_FEW);
+    if (svd)
+        s->kernels->few_svd(&few);
+    for (few.step = 0; few.step < samba_few_blocks(m, k); few.step++) {
+        const int64_t i = k + few.step * SAMBA_FEW_ROWS, pitch = samba_few_pitch(m - i), rows = m - i < pitch ? m - i : pitch;
+        double *block = few.blocks + (i - k) * k;
+        if (pitch > rows)
+            memset(block, 0, sizeof *block * (size_t)(k * pitch));
+        NAME(widen)(rows, k, source + i * row, row, column, factor, block, pitch);
+        s->kernels->few_svd(&few);
+    }
+    few.step = SAMBA_FEW_REST;
     (svd ? s->kernels->few_svd : s->kernels->few_eigh)(&few);
-    for (int64_t j = 0; exponent && j < k; j++)
-        few.spectrum[j] = ldexp(few.spectrum[j], exponent);
+    for (int64_t j = 0; j < k; j++)
+        few.spectrum[j] /= factor;
     REAL *values = result + (svd && !few.values ? s->stage.m * to->row : 0), *below = values + to->row;
-    NAME(narrow)(1, k, few.spectrum, 1, values, 0, to->column);
+    NAME(narrow)(1, k, few.spectrum, 1, NULL, values, 0, to->column);
     if (few.values)
         return true;
     REAL *vectors = svd && turned ? result : below, *others = turned ? below : result;
-    NAME(narrow)(k, k, few.vectors[0], SAMBA_FEW, vectors, to->row, to->column);
+    NAME(narrow)(k, k, few.vectors[0], SAMBA_FEW, NULL, vectors, to->row, to->column);
     if (!svd)
         return true;
-    NAME(narrow)(k, k, few.first[0], SAMBA_FEW, others, to->row, to->column);
+    NAME(narrow)(k, k, few.first[0], SAMBA_FEW, NULL, others, to->row, to->column);
     for (int64_t i = k; i < m; i += SAMBA_FEW_ROWS) {
         const int64_t pitch = samba_few_pitch(m - i), rows = m - i < pitch ? m - i : pitch;
-        NAME(narrow)(rows, k, few.blocks + (i - k) * k, pitch, others + i * to->row, to->row, to->column);
+        NAME(narrow)(rows, k, few.blocks + (i - k) * k, pitch, few.negative, others + i * to->row, to->row, to->column);
     }
     return true;
 }
