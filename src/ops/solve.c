@@ -136,6 +136,8 @@ samba_ref samba_expand_det(samba_graph *graph, const samba_node *node, const sam
     const int64_t n = samba_columns_of(samba_node_at(graph, inputs[0]));
     if (n == 0)
         return of_each(graph, SAMBA_NONE, &own, 1, true);
+    if (n == 1)
+        return of_each(graph, inputs[0], &own, 1, false);
     samba_ref lu = samba_emit_lu(graph, inputs[0], true);
     samba_ref product = product_of(graph, samba_emit_diagonal(graph, samba_emit_rows(graph, lu, 0, n)));
     samba_ref sign = parity(graph, lu, n);
@@ -149,6 +151,11 @@ samba_ref samba_expand_slogdet(samba_graph *graph, const samba_node *node, const
     const int64_t n = samba_columns_of(samba_node_at(graph, inputs[0]));
     if (n == 0)
         return of_each(graph, SAMBA_NONE, &own, logarithm ? 0 : 1, true);
+    if (n == 1) {
+        samba_ref number = of_each(graph, inputs[0], &own, 0, false);
+        return logarithm ? samba_emit1(graph, SAMBA_OP_log, samba_emit1(graph, SAMBA_OP_abs, number))
+                         : samba_emit1(graph, SAMBA_OP_sign, number);
+    }
     samba_ref lu = samba_emit_lu(graph, inputs[0], true);
     samba_ref diagonal = samba_emit_diagonal(graph, samba_emit_rows(graph, lu, 0, n));
     if (logarithm) {

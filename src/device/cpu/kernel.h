@@ -49,6 +49,7 @@ typedef struct samba_fourier_plan samba_fourier_plan;       /* fourier/fourier.h
 typedef struct samba_transform samba_transform;
 typedef struct samba_triangle samba_triangle; /* matrix/triangle.h */
 typedef struct samba_lu samba_lu;             /* matrix/lu.h */
+typedef struct samba_few samba_few;           /* matrix/few.h */
 
 typedef struct samba_margins { /* rows of a margin stage */
     const void *x, *dy;        /* dy: one a row; NULL: the loss is wanted, one a row, and not its gradient */
@@ -147,6 +148,9 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*triangle[2])(const samba_triangle *triangle, void *b);
     /* LU, of the same; false: singular. matrix/lu.h */
     bool (*lu[2])(const samba_lu *lu);
+    /* Matrices of few columns, and small symmetric ones: matrix/few.h */
+    void (*few_svd)(samba_few *few);
+    void (*few_eigh)(samba_few *few);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain
      * block kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,

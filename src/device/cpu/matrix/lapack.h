@@ -14,7 +14,8 @@
 
 #define SAMBA_LAPACK_VERSION 3
 #define SAMBA_LAPACK_SYMBOL "samba_lapack_plugin"
-#define SAMBA_LAPACK_LARGEST 16384 /* of m and n: sizes of work beyond overflow LAPACK's integers */
+#define SAMBA_LAPACK_LARGEST 16384              /* of the lesser of m and n: sizes of work beyond overflow LAPACK's integers */
+#define SAMBA_LAPACK_LONGEST (INT32_MAX - 1024) /* of the greater: with what a pitch adds it is such an integer */
 
 typedef enum samba_lapack_part {
     SAMBA_LAPACK_A,        /* a, overwritten: by L, by the vectors of EIGH, by reflections and R, by Q */

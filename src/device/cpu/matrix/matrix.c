@@ -10,18 +10,25 @@
  * sees memory of the device, NaN where it would not end, or exchanged rows beyond the matrix. All scratch is known when the stage
  * is prepared, since LAPACK says then what it works in.
  *
+ * Matrices of one element need no function at all, and those of few columns, EIGH and SVD, have their own (few.h).
+ *
  * Vectors of EIGH and SVD are unique up to their signs. Here the first element of a vector that is more than a third of its
  * greatest, of SVD in U, is positive, whichever LAPACK there is. */
 #include "device/cpu/matrix/matrix.h"
 #include "device/cpu/kernel.h"
 #include "device/cpu/machine.h"
+#include "device/cpu/matrix/few.h"
 #include "device/cpu/matrix/lu.h"
 #include "device/cpu/matrix/triangle.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SIDES_AT_ONCE = 512 }; /* of LSTSQ: reflections are products with so many columns */
+enum {
+    SIDES_AT_ONCE = 512, /* of LSTSQ: reflections are products with so many columns */
+    LITTLE = 4,          /* rows up to which LU is plain loops */
+    LINE_OF_ONE = 4096,  /* of right sides of one row: columns that are dealt to threads */
+};
 
 typedef struct operand { /* strides in elements */
     char *memory;
@@ -147,25 +154,52 @@ static void plan_reflections(matrix_state *s)
     }
 }
 
+/* A function of one number. */
+static bool is_lone(const matrix_state *s)
+{
+    switch ((samba_matrix_function)s->stage.function) {
+    case SAMBA_MATRIX_CHOLESKY:
+    case SAMBA_MATRIX_LU:
+    case SAMBA_MATRIX_QR:
+    case SAMBA_MATRIX_EIGH:
+    case SAMBA_MATRIX_SVD: return s->stage.m == 1 && s->stage.n == 1;
+    default: return false;
+    }
+}
+
+/* Singular values of few columns or rows, and eigenvalues of as many. */
+static bool is_few(const matrix_state *s)
+{
+    const bool spectrum = s->stage.function == SAMBA_MATRIX_EIGH || s->stage.function == SAMBA_MATRIX_SVD;
+    return spectrum && (s->stage.m <= SAMBA_FEW || s->stage.n <= SAMBA_FEW);
+}
+
+/* LAPACK says what its parts are of, and which sizes it takes. */
+static bool ask(matrix_state *s, int64_t bytes[SAMBA_LAPACK_PARTS])
+{
+    const int64_t m = s->stage.m, n = s->stage.n;
+    if ((m < n ? m : n) > SAMBA_LAPACK_LARGEST || m > SAMBA_LAPACK_LONGEST || n > SAMBA_LAPACK_LONGEST)
+        return false;
+    s->task.m = (int)m;
+    s->task.n = (int)n;
+    plan_reflections(s);
+    return m == 0 || s->lapack->room(&s->task, bytes);
+}
+
 /* What is asked of LAPACK, and where each part begins in a thread's scratch. */
 static samba_status place_parts(const samba_preparing *prepare, const samba_stage *stage, matrix_state *s)
 {
-    const int64_t n = s->stage.n;
     int64_t of[SAMBA_LAPACK_PARTS] = {0};
-    const bool large = s->stage.m > SAMBA_LAPACK_LARGEST || n > SAMBA_LAPACK_LARGEST;
     s->task = (samba_lapack_task){.function = s->stage.function,
                                   .wide = stage->operands[0].dtype == SAMBA_FLOAT64,
                                   .values = s->stage.values != 0,
-                                  .m = large ? 0 : (int)s->stage.m,
-                                  .n = large ? 0 : (int)n,
                                   .atol = s->stage.atol,
                                   .rtol = s->stage.rtol};
-    if (!large)
-        plan_reflections(s);
-    if (large || (s->lapack && s->stage.m > 0 && !s->lapack->room(&s->task, of)))
+    if (s->lapack && !is_few(s) && !ask(s, of))
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
-                          "stage %s has matrices of %lld x %lld; linear algebra takes up to %d rows and columns", stage->name,
-                          (long long)s->stage.m, (long long)n, SAMBA_LAPACK_LARGEST);
+                          "stage %s has matrices of %lld x %lld; of rows and columns, whichever are fewer, linear algebra takes "
+                          "up to %d, and of the others as many as LAPACK counts in 32 bits",
+                          stage->name, (long long)s->stage.m, (long long)s->stage.n, SAMBA_LAPACK_LARGEST);
     if (s->stage.function == SAMBA_MATRIX_EXP)
         of[SAMBA_LAPACK_B] = SAMBA_EXP_ROOM * of[SAMBA_LAPACK_A];
     for (int i = 0; i < SAMBA_LAPACK_PARTS; i++) {
@@ -175,19 +209,27 @@ static samba_status place_parts(const samba_preparing *prepare, const samba_stag
     return SAMBA_OK;
 }
 
-/* Columns at once are as many as the right sides fill: a whole line of them, or a part. */
+/* Columns at once are as many as the right sides fill: a whole line of them, or a part. Of one column the matrix may lie either
+ * way, and one row is a division of as many columns as are worth dealing. */
 static void plan_solving(matrix_state *s)
 {
     const int64_t size = s->task.wide ? 8 : 4, n = s->stage.n;
     const int64_t right = s->operand_count == 3 ? s->stage.right : n;
     const bool few = right * size <= SAMBA_TRIANGLE_LEAST;
-    const bool in_place = (s->operands[0].column == 1 || n == 1) && !s->stage.transposed;
+    const bool one = s->operand_count == 3 && right == 1, by_rows = s->operands[0].column == 1;
+    const bool in_place = n == 1 || (one ? by_rows || s->operands[0].row == 1 : by_rows && !s->stage.transposed);
     const int64_t copied = in_place ? 0 : size * n * n;
-    s->line = (few ? SAMBA_TRIANGLE_LEAST : SAMBA_TRIANGLE_MOST) / size;
+    s->line = n == 1 ? LINE_OF_ONE : one ? 1 : (few ? SAMBA_TRIANGLE_LEAST : SAMBA_TRIANGLE_MOST) / size;
     s->panels = (right + s->line - 1) / s->line;
     s->begin[SAMBA_LAPACK_B] = (copied + 63) / 64 * 64;
     s->begin[SAMBA_LAPACK_INTEGERS] = s->begin[SAMBA_LAPACK_B] + size * n * s->line;
     s->scratch = s->begin[SAMBA_LAPACK_INTEGERS] + ((int64_t)sizeof(int32_t) * n + 63) / 64 * 64;
+}
+
+static void plan_few(matrix_state *s)
+{
+    const int64_t m = s->stage.m, n = s->stage.n;
+    s->scratch = (int64_t)sizeof(double) * (m < n ? samba_few_room(n, m) : samba_few_room(m, n));
 }
 
 static void plan_lu(matrix_state *s)
@@ -230,13 +272,19 @@ samba_status samba_prepare_matrix(const samba_preparing *prepare, const samba_st
         plan_solving(s);
     if (s->batch > 0 && lu)
         plan_lu(s);
+    if (s->batch > 0 && is_few(s))
+        plan_few(s);
     switch ((samba_matrix_function)s->stage.function) {
-    case SAMBA_MATRIX_LU: s->one = wide ? f64_lu : f32_lu; break;
+    case SAMBA_MATRIX_LU: s->one = s->stage.n > LITTLE ? wide ? f64_lu : f32_lu : wide ? f64_little_lu : f32_little_lu; break;
     case SAMBA_MATRIX_QR: s->one = wide ? f64_qr : f32_qr; break;
     case SAMBA_MATRIX_LSTSQ: s->one = wide ? f64_lstsq : f32_lstsq; break;
     case SAMBA_MATRIX_PINV: s->one = wide ? f64_pinv : f32_pinv; break;
     default: s->one = wide ? f64_one : f32_one;
     }
+    if (is_few(s))
+        s->one = wide ? f64_few : f32_few;
+    if (is_lone(s))
+        s->one = wide ? f64_lone : f32_lone;
     s->some = inverse ? wide ? f64_inverse : f32_inverse : wide ? f64_panel : f32_panel;
     s->each = s->batch > 0 ? (double)stage->flops / (double)(s->batch * s->panels) / prepare->machine->share.matrix * 1e9 : 0;
     *prepared = (samba_prepared){.run = solves ? run_solve : run_matrix,

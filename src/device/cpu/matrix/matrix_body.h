@@ -96,6 +96,48 @@ static bool NAME(lu)(const matrix_state *s, int64_t element, char *scratch)
     return true;
 }
 
+/* The same of few rows, for which lines of columns are long. */
+static bool NAME(little_lu)(const matrix_state *s, int64_t element, char *scratch)
+{
+    (void)scratch;
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const int64_t n = s->stage.n;
+    const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
+    REAL a[LITTLE][LITTLE], *result = (REAL *)(void *)to->memory + element * to->batch;
+    bool regular = true;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            a[i][j] = source[i * from->row + j * from->column];
+    for (int64_t c = 0; c < n; c++) {
+        int64_t at = c;
+        REAL greatest = -1;
+        for (int64_t i = c; i < n; i++)
+            if ((REAL)fabs(a[i][c]) > greatest) { /* never NaN */
+                greatest = (REAL)fabs(a[i][c]);
+                at = i;
+            }
+        for (int64_t j = 0; j < n; j++) {
+            const REAL kept = a[c][j];
+            a[c][j] = a[at][j];
+            a[at][j] = kept;
+        }
+        result[n * to->row + c * to->column] = (REAL)at;
+        if (a[c][c] == 0) {
+            regular = false;
+            continue;
+        }
+        for (int64_t i = c + 1; i < n; i++) {
+            a[i][c] /= a[c][c];
+            for (int64_t j = c + 1; j < n; j++)
+                a[i][j] -= a[i][c] * a[c][j];
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            result[i * to->row + j * to->column] = a[i][j];
+    return regular || s->stage.singular;
+}
+
 /* ---- triangular systems, and those whose factors are known ---- */
 /* Row i of the right sides, exchanged, is their row rows[i]. */
 static bool NAME(exchanged)(const operand *from, int64_t element, int64_t n, int32_t *rows)
@@ -128,6 +170,17 @@ static const REAL *NAME(factors)(const matrix_state *s, int64_t element, bool an
     return copied;
 }
 
+/* Of a matrix of one row. */
+static void NAME(divide)(int64_t count, const REAL *from, int64_t from_stride, REAL divisor, REAL *to, int64_t to_stride)
+{
+    if (from_stride == 1 && to_stride == 1)
+        for (int64_t i = 0; i < count; i++)
+            to[i] = from[i] / divisor;
+    else
+        for (int64_t i = 0; i < count; i++)
+            to[i * to_stride] = from[i * from_stride] / divisor;
+}
+
 /* Some columns of one matrix's right sides; `anew`: scratch has not held it. False: it is none that lu_factors made, and the
  * result is NaN. With P a = L U and the transpose wanted, it is U' and L' that are solved, and rows are exchanged at the end. */
 static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, bool anew, char *scratch)
@@ -139,18 +192,27 @@ static bool NAME(panel)(const matrix_state *s, int64_t element, int64_t panel, b
     int32_t *rows = (int32_t *)(void *)(scratch + s->begin[SAMBA_LAPACK_INTEGERS]);
     const REAL *source = (const REAL *)(const void *)sides->memory + element * sides->batch + first * sides->column;
     REAL *result = (REAL *)(void *)to->memory + element * to->batch + first * to->column;
+    const bool copied = s->begin[SAMBA_LAPACK_B] > 0, by_columns = from->column != 1;
     samba_triangle t = {.a = NAME(factors)(s, element, anew, turned, scratch),
-                        .pitch = s->begin[SAMBA_LAPACK_B] > 0 ? n : from->row,
+                        .pitch = copied       ? n
+                                 : by_columns ? from->column
+                                              : from->row,
                         .n = n,
                         .line = line,
                         .columns = left < line ? left : line,
                         .room = line,
+                        .turned = !copied && by_columns != turned,
                         .upper = turned ? false : s->stage.upper != 0,
                         .unit = factors ? !turned : s->stage.unit != 0};
     if (factors && !NAME(exchanged)(from, element, n, rows)) {
         const REAL none = (REAL)NAN;
         NAME(copy)(n, t.columns, &none, 0, 0, result, to->row, to->column);
         return false;
+    }
+    if (n == 1) {
+        const REAL *a = t.a;
+        NAME(divide)(t.columns, source, sides->column, t.unit && !factors ? 1 : *a, result, to->column);
+        return true;
     }
     if (t.columns < line)
         memset(b, 0, sizeof *b * (size_t)(n * line));
@@ -188,6 +250,10 @@ static bool NAME(inverse)(const matrix_state *s, int64_t element, int64_t panel,
         const REAL none = (REAL)NAN;
         NAME(copy)(n, columns, &none, 0, 0, result + first * to->column, to->row, to->column);
         return false;
+    }
+    if (n == 1) {
+        *result = 1 / *a;
+        return true;
     }
     memset(b, 0, sizeof *b * (size_t)(n * line));
     for (int64_t c = 0; c < columns; c++)
@@ -330,6 +396,126 @@ static bool NAME(pinv)(const matrix_state *s, int64_t element, char *scratch)
         return false;
     }
     NAME(store)(&s->operands[1], element, 0, s->stage.n, s->stage.m, a, task->turned ? 1 : pitch, task->turned ? pitch : 1);
+    return true;
+}
+
+/* ---- of one element, and of few columns ---- */
+/* Its factors, below each other as they are of any matrix. */
+static bool NAME(lone)(const matrix_state *s, int64_t element, char *scratch)
+{
+    (void)scratch;
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const REAL a = ((const REAL *)(const void *)from->memory)[element * from->batch];
+    const bool finite = a * 0 == 0;
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch;
+    switch ((samba_matrix_function)s->stage.function) {
+    case SAMBA_MATRIX_CHOLESKY: *result = (REAL)sqrt(a); return a > 0;
+    case SAMBA_MATRIX_LU:
+        result[0] = a;
+        result[to->row] = 0; /* it stays where it is */
+        return a != 0 || s->stage.singular;
+    case SAMBA_MATRIX_QR:
+        result[0] = 1;
+        result[to->row] = a;
+        return true;
+    case SAMBA_MATRIX_EIGH:
+        result[0] = a;
+        if (!s->stage.values)
+            result[to->row] = 1;
+        return finite;
+    default:
+        result[s->stage.values ? 0 : to->row] = (REAL)fabs(a);
+        if (!s->stage.values) {
+            result[0] = 1;
+            result[2 * to->row] = a < 0 ? -1 : 1;
+        }
+        return finite;
+    }
+}
+
+/* The greatest element; false: one is not finite. */
+static bool NAME(range)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, REAL *greatest)
+{
+    REAL all = 0, most = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            const REAL x = (REAL)fabs(from[i * from_row + j * from_column]);
+            all += x * 0;
+            most = x > most ? x : most;
+        }
+    *greatest = most;
+    return all == 0;
+}
+
+/* Rows of few columns into float64, by columns, times a factor. */
+static void NAME(widen)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, double factor,
+                        double *to, int64_t pitch)
+{
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[j * pitch + i] = (double)from[i * from_row + j * from_column] * factor;
+}
+
+/* What is not negated, or is where it says so. */
+static void NAME(narrow)(int64_t rows, int64_t columns, const double *from, int64_t pitch, const bool *negative, REAL *to,
+                         int64_t to_row, int64_t to_column)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        const double sign = negative && negative[j] ? -1 : 1;
+        for (int64_t i = 0; i < rows; i++)
+            to[i * to_row + j * to_column] = (REAL)(from[j * pitch + i] * sign);
+    }
+}
+
+static bool NAME(few)(const matrix_state *s, int64_t element, char *scratch)
+{
+    const operand *from = &s->operands[0], *to = &s->operands[1];
+    const bool svd = s->stage.function == SAMBA_MATRIX_SVD, turned = s->stage.m < s->stage.n;
+    const int64_t m = turned ? s->stage.n : s->stage.m, k = turned ? s->stage.m : s->stage.n;
+    const int64_t row = turned ? from->column : from->row, column = turned ? from->row : from->column;
+    const REAL *source = (const REAL *)(const void *)from->memory + element * from->batch;
+    REAL *result = (REAL *)(void *)to->memory + element * to->batch, greatest;
+    samba_few few = {.step = SAMBA_FEW_FIRST,
+                     .m = m,
+                     .k = (int)k,
+                     .exact = sizeof(REAL) == 8,
+                     .values = s->stage.values != 0,
+                     .turned = turned,
+                     .blocks = (double *)(void *)scratch};
+    if (!NAME(range)(m, k, source, row, column, &greatest))
+        return false;
+    int exponent = 0; /* squares of what is beyond these would be too great or too small */
+    if (greatest > 0 && !((double)greatest > 1e-100 && (double)greatest < 1e100))
+        frexp((double)greatest, &exponent);
+    const double factor = ldexp(1, exponent < -1000 ? 1000 : -exponent); /* of the least ones there are, no more */
+    NAME(widen)(k, k, source, row, column, factor, few.first[0], SAMBA_FEW);
+    if (svd)
+        s->kernels->few_svd(&few);
+    for (few.step = 0; few.step < samba_few_blocks(m, k); few.step++) {
+        const int64_t i = k + few.step * SAMBA_FEW_ROWS, pitch = samba_few_pitch(m - i), rows = m - i < pitch ? m - i : pitch;
+        double *block = few.blocks + (i - k) * k;
+        if (pitch > rows)
+            memset(block, 0, sizeof *block * (size_t)(k * pitch));
+        NAME(widen)(rows, k, source + i * row, row, column, factor, block, pitch);
+        s->kernels->few_svd(&few);
+    }
+    few.step = SAMBA_FEW_REST;
+    (svd ? s->kernels->few_svd : s->kernels->few_eigh)(&few);
+    for (int64_t j = 0; j < k; j++)
+        few.spectrum[j] /= factor;
+    REAL *values = result + (svd && !few.values ? s->stage.m * to->row : 0), *below = values + to->row;
+    NAME(narrow)(1, k, few.spectrum, 1, NULL, values, 0, to->column);
+    if (few.values)
+        return true;
+    REAL *vectors = svd && turned ? result : below, *others = turned ? below : result;
+    NAME(narrow)(k, k, few.vectors[0], SAMBA_FEW, NULL, vectors, to->row, to->column);
+    if (!svd)
+        return true;
+    NAME(narrow)(k, k, few.first[0], SAMBA_FEW, NULL, others, to->row, to->column);
+    for (int64_t i = k; i < m; i += SAMBA_FEW_ROWS) {
+        const int64_t pitch = samba_few_pitch(m - i), rows = m - i < pitch ? m - i : pitch;
+        NAME(narrow)(rows, k, few.blocks + (i - k) * k, pitch, few.negative, others + i * to->row, to->row, to->column);
+    }
     return true;
 }
 

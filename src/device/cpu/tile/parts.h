@@ -85,6 +85,8 @@ void SAMBA_ISA_NAME(samba_fourier_f32)(const samba_fourier_plan *plan, int64_t b
 void SAMBA_ISA_NAME(samba_fourier_f64)(const samba_fourier_plan *plan, int64_t begin, int64_t end, void *scratch);
 bool SAMBA_ISA_NAME(samba_lu_f32)(const samba_lu *lu);
 bool SAMBA_ISA_NAME(samba_lu_f64)(const samba_lu *lu);
+void SAMBA_ISA_NAME(samba_few_svd)(samba_few *few);
+void SAMBA_ISA_NAME(samba_few_eigh)(samba_few *few);
 void SAMBA_ISA_NAME(samba_triangle_f32)(const samba_triangle *triangle, void *b);
 void SAMBA_ISA_NAME(samba_triangle_f64)(const samba_triangle *triangle, void *b);
 void SAMBA_ISA_NAME(samba_transform_f64)(const samba_transform *transform, double *re, double *im, double *room);

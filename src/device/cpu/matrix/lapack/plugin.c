@@ -42,6 +42,7 @@ enum {
     BLOCK = 32,        /* reflections that are applied at once ... */
     WIDE_BLOCK = 48,   /* ... and of so many columns */
     WIDE_BLOCKS = 384, /* or more */
+    MOST_BLOCK = 64,   /* work that LAPACK's gesdd asks for of each row and column, at most */
     TURNS = 4,         /* products that lengths of R are estimated by */
     SAFETY = 4,        /* how far from those that count as 0 singular values are that are only estimated */
 };
@@ -103,7 +104,7 @@ static bool room(samba_lapack_task *t, int64_t bytes[SAMBA_LAPACK_PARTS])
     const bool svd = t->function == SAMBA_MATRIX_SVD, lstsq = t->function == SAMBA_MATRIX_LSTSQ,
                pinv = t->function == SAMBA_MATRIX_PINV;
     int64_t integers;
-    if (t->m > SAMBA_LAPACK_LARGEST || t->n > SAMBA_LAPACK_LARGEST)
+    if (k > SAMBA_LAPACK_LARGEST || (svd && (int64_t)t->m + t->n > INT32_MAX / MOST_BLOCK))
         return false;
     t->block = lesser((int)k, k < WIDE_BLOCKS ? BLOCK : WIDE_BLOCK);
     memset(bytes, 0, sizeof *bytes * SAMBA_LAPACK_PARTS);
