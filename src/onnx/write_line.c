@@ -47,7 +47,16 @@ const char *samba_onnx_write_sort(samba_onnx_writer *w, const samba_node *node)
         return samba_onnx_filled(w, node, 0);
     const char *a = samba_onnx_given_wide(w, node, 0), *nan = samba_onnx_is_float(wide) ? samba_onnx_put1(w, "IsNaN", a) : NULL;
     const char *index = order(w, a, wide, size, s->dim, s->descending != 0, nan);
-    if (s->first != 0 || s->count != size)
+    if (s->first == SAMBA_SORT_MIDDLE) { /* which is the first of none; quotients go to 0 */
+        const char *numbers = samba_onnx_number_of(w, SAMBA_INT64, (double)size);
+        if (nan) {
+            const char *flags = samba_onnx_put_cast(w, samba_onnx_put1(w, "Not", nan), SAMBA_BOOL, SAMBA_INT64);
+            numbers = samba_onnx_put_reduce(w, "ReduceSum", flags, 1, &s->dim);
+        }
+        numbers = samba_onnx_put2(w, "Sub", numbers, samba_onnx_number_of(w, SAMBA_INT64, 1));
+        numbers = samba_onnx_put2(w, "Div", numbers, samba_onnx_number_of(w, SAMBA_INT64, 2));
+        index = elements(w, index, numbers, s->dim);
+    } else if (s->first != 0 || s->count != size)
         index = samba_onnx_put_slice(w, index, s->dim, s->first, s->first + s->count, 1);
     if (s->nan && nan) {
         const char *flags = samba_onnx_put_cast(w, nan, SAMBA_BOOL, SAMBA_INT32);

@@ -33,7 +33,8 @@ static samba_status infer_order(samba_infer *infer, samba_dtype dtype)
     if (attrs->count < 0 || attrs->count > size || size > SAMBA_LINE_LONGEST)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld elements of a dim of at most 2^31, given %lld",
                                 (long long)size, (long long)attrs->count);
-    if (attrs->first < 0 || attrs->first > size - attrs->count)
+    const bool middle = attrs->first == SAMBA_SORT_MIDDLE && attrs->count == 1 && !attrs->descending && !attrs->nan;
+    if (!middle && (attrs->first < 0 || attrs->first > size - attrs->count))
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld as the first of %lld elements, given %lld",
                                 (long long)(size - attrs->count), (long long)attrs->count, (long long)attrs->first);
     shape[attrs->dim] = attrs->count;
@@ -290,11 +291,17 @@ static samba_status sorted(const samba_reference *reference, bool wants_index)
         for (int64_t i = 0; i < size; i++)
             order[i] = i;
         merge_sort(&from, attrs->descending != 0, order, order + size);
-        int64_t first_nan = 0; /* size: there is none */
+        int64_t first_nan = 0, first = attrs->first; /* size: there is none */
         while (first_nan < size && !(attrs->nan && is_real(&from) && isnan(real_at(&from, first_nan))))
             first_nan++;
+        if (first == SAMBA_SORT_MIDDLE) {
+            int64_t numbers = size;
+            while (numbers > 0 && is_real(&from) && isnan(real_at(&from, order[numbers - 1])))
+                numbers--;
+            first = numbers > 0 ? (numbers - 1) / 2 : 0;
+        }
         for (int64_t i = 0; i < attrs->count; i++) {
-            int64_t at = first_nan < size ? first_nan : order[attrs->first + i];
+            int64_t at = first_nan < size ? first_nan : order[first + i];
             if (wants_index)
                 samba_array_set_int64(output, to.start + i * to.step, at);
             else

@@ -170,6 +170,9 @@ samba_status samba_check_grad_outputs(const samba_graph *graph);
 
 /* ---- ops/line.c ---- */
 #define SAMBA_LINE_LONGEST ((int64_t)1 << 31) /* elements of a dim that is sorted */
+/* A sort's `first`: its one result is in the middle of those that are not NaN, or the first of a line that has no other. Not
+ * descending, without `nan`. */
+#define SAMBA_SORT_MIDDLE (-1)
 /* Where elements at an int64 index along dim stand among all elements of `a`, whose other dims the index has:
  * int64 (outer, index, inner). */
 samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba_ref index, int dim);

@@ -388,8 +388,9 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     int64_t sizes[4], numel, results;
     if (line->function == SAMBA_LINE_MARGIN || line->function == SAMBA_LINE_MARGIN_GRAD)
         return check_margin(check, stage);
+    bool middle = somewhere && line->first == SAMBA_LINE_MIDDLE && line->count == 1 && !line->backwards && !line->nan;
     bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 &&
-                    line->count <= line->size && (sorts || line->count == line->size) && line->first >= 0 &&
+                    line->count <= line->size && (sorts || line->count == line->size) && (line->first >= 0 || middle) &&
                     line->first <= line->size - line->count && (somewhere || (line->first == 0 && !line->nan)) &&
                     (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&
                     (line->has_values || line->has_indices) &&

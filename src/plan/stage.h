@@ -218,12 +218,13 @@ typedef enum samba_line_function { /* numbers are part of the file format */
                                    SAMBA_LINE_CHOOSE = 9, /* sort with `first` or `nan`, which older readers do not know */
                                    SAMBA_LINE_FUNCTION_COUNT = 10
 } samba_line_function;
+enum { SAMBA_LINE_MIDDLE = -1 }; /* of one result: that in the middle of those that are not NaN, from the least */
 typedef struct samba_line {
     int32_t function, backwards; /* sort, choose: the greatest first; others: from the last element on */
     int32_t has_values, has_indices;
     int64_t outer, size, inner;
     int64_t count; /* results along the dim: sort may want but some, a margin is one; else size */
-    int64_t first; /* choose: the first result's place in the order; others: 0 */
+    int64_t first; /* choose: the first result's place in the order, or SAMBA_LINE_MIDDLE; others: 0 */
     int32_t nan;   /* choose: of a line that has NaN, all results are its first NaN; others: 0 */
 } samba_line;
 /* Operands that a line only reads: the first ones. plan/stage.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements found by order or by index: searchsorted, nanmedian, max_unpool. */
+ * Elements found by order or by index: searchsorted, max_unpool. */
 #include "trace/index.h"
 
 #include <sambaflow/elementwise.h>
@@ -48,33 +48,6 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
         left = left > 1 ? left - half : 0;
     }
     return samba_reshape(samba_add(at, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)), v.rank, v.shape);
-}
-
-samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
-{
-    if (!indices)
-        return samba_trace_no_result("nanmedian", a, "the indices");
-    static const char what[] = "nanmedian";
-    samba_graph *graph;
-    int at;
-    *indices = (samba_value){0};
-    if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_dim(graph, what, samba_value_rank(a), dim, &at))
-        return *indices = samba_trace_none(graph);
-    SAMBA_SPEAKS(graph, what);
-    samba_node x = samba_trace_node(a);
-    if (!samba_dtype_is_floating_point(x.dtype) || x.rank == 0 || x.shape[at] == 0)
-        return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
-    samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
-    samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
-    samba_value two = samba_constant(graph, 2, SAMBA_INT64, 0, NULL), one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
-    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, one), two), zero);
-    *indices = samba_gather(order, at, middle);
-    samba_value value = samba_gather(sorted, at, middle);
-    if (!keepdim) {
-        *indices = samba_squeeze(*indices, 1, &at);
-        value = samba_squeeze(value, 1, &at);
-    }
-    return value;
 }
 
 samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, const int64_t *output_size)

@@ -152,6 +152,19 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
     return chosen(&l, (size - 1) / 2, samba_dtype_is_floating_point(samba_value_dtype(a)), keepdim, indices);
 }
 
+samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    lines l;
+    samba_value result;
+    if (!samba_dtype_is_floating_point(samba_value_dtype(a))) /* no integer is NaN */
+        return samba_median(a, dim, keepdim, indices);
+    if (!enter_two(&l, "nanmedian", a, dim, indices, &result))
+        return result;
+    if (samba_value_size(l.line, l.at) == 0)
+        return samba_median(a, dim, keepdim, indices); /* which says what is wrong */
+    return chosen(&l, SAMBA_SORT_MIDDLE, false, keepdim, indices);
+}
+
 /* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity
  * or NaN is off by itself, from 0. */
 samba_value samba_median_of_all(samba_value a)

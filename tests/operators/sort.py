@@ -76,6 +76,7 @@ def _distinct(make):
     if make.dtype in (torch.float32, torch.float64, torch.int64, torch.int32):
         yield torch.randperm(5000, generator=make.generator).to(make.dtype)
         yield torch.randperm(6000, generator=make.generator).reshape(2, 3000).to(make.dtype)
+        yield torch.randperm(7000, generator=make.generator).reshape(100, 70).to(make.dtype)
 
 
 def _kth(make):
@@ -95,6 +96,21 @@ def _medians(make):
         yield Sample((x[:3],), {"dim": 0}, gradient=False)
 
 
+def _nanmedians(make):
+    """Beside those of a median: NaN among numbers, in short and long lines, side by side and one behind the other."""
+    yield from _medians(make)
+    wide = make.dtype in (torch.float32, torch.float64)  # others have no more whole numbers than these
+    for shape in ((9,), (60, 3), (3, 200), (100, 2), *(((5000,), (2, 9000), (700, 20)) if wide else ())):
+        shape = make.sized(shape)
+        numel = math.prod(shape)
+        for part in (0.01, 0.5, 0.99) if make.dtype.is_floating_point else ():
+            x = torch.randperm(numel, generator=make.generator).reshape(shape).to(make.dtype)
+            missing = torch.rand(shape, generator=make.generator) < part
+            for dim in {0, len(shape) - 1}:
+                some = missing & ~missing.all(dim, keepdim=True)  # which of a line that is NaN alone is nobody's promise
+                yield Sample((torch.where(some, math.nan, x),), {"dim": dim}, gradient=False)
+
+
 def _ties(make):
     """Elements that are equal, of all; several NaN; infinities."""
     for x in shapes(make, low=0, high=3):
@@ -106,6 +122,17 @@ def _ties(make):
     for x in _special(make):
         yield Sample((x,), terms=x.numel(), gradient=make.dtype is not torch.float64)
         yield Sample((torch.where(x.isnan(), -math.inf, x),), terms=x.numel(), gradient=make.dtype is not torch.float64)
+
+
+def _extremes(make):
+    """Long lines that seldom change what they have come to, and some that always do."""
+    yield from _along()(make)
+    for x in (make.tensor(3000), make.tensor(2, 1100), make.tensor(3000).sort().values, make.tensor(1100, 2)):
+        if make.dtype.is_floating_point and x.dim() == 1:
+            x[make.index(3000, 1)] = math.inf
+        for dim in range(x.dim()):
+            yield Sample((x, dim), gradient=False)
+            yield Sample((x.flip(dim), dim), gradient=False)
 
 
 def _runs(low=None, high=None):
@@ -173,12 +200,12 @@ OPERATORS = [
     Operator("kthvalue", _pair(torch.kthvalue), _kth, dtypes=NUMBERS, exact=True),
     Operator("median", _pair(torch.median), _medians, dtypes=NUMBERS, exact=True),
     Operator("median_of_all", torch.median, _ties, dtypes=NUMBERS),
-    Operator("nanmedian", _pair(torch.nanmedian), _medians, dtypes=NUMBERS, exact=True),
+    Operator("nanmedian", _pair(torch.nanmedian), _nanmedians, dtypes=NUMBERS, exact=True),
     Operator("searchsorted", torch.searchsorted, _found, dtypes=NUMBERS, gradient=False, exact=True),
     Operator("bucketize", torch.bucketize, _buckets, dtypes=NUMBERS, gradient=False, exact=True),
     Operator("cumsum", torch.cumsum, _sums, dtypes=ALL),
     Operator("cumprod", torch.cumprod, _zeros, dtypes=ALL),
     Operator("logcumsumexp", torch.logcumsumexp, _runs(), dtypes=FLOATS),
-    Operator("cummax", _pair(torch.cummax), _along(), dtypes=ALL, exact=True),
-    Operator("cummin", _pair(torch.cummin), _along(), dtypes=ALL, exact=True),
+    Operator("cummax", _pair(torch.cummax), _extremes, dtypes=ALL, exact=True),
+    Operator("cummin", _pair(torch.cummin), _extremes, dtypes=ALL, exact=True),
 ]

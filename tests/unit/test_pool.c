@@ -272,7 +272,8 @@ static void test_margin(void **state)
 /* Of (outer, size, inner): all, and some from everywhere, of lines of all lengths; equal elements, NaN, zeros of both signs. */
 static void order_case(samba_dtype dtype, const int64_t form[3], int64_t first, int64_t count, int way)
 {
-    const bool backwards = way & 1, nan = way & 2, few = way & 4;
+    const bool middle = first == SAMBA_LINE_MIDDLE, backwards = !middle && way & 1, nan = !middle && way & 2, few = way & 4;
+    const int often[] = {900, 2, 1, 3}, nan_in = middle ? often[way & 3] : 900; /* of which one is NaN */
     const int64_t size = form[1], all = form[0] * size * form[2];
     const samba_array x = {.dtype = dtype, .rank = 3, .shape = {form[0], size, form[2]}, .numel = all},
                       values = {
@@ -283,7 +284,7 @@ static void order_case(samba_dtype dtype, const int64_t form[3], int64_t first, 
     case_begin(&t, 1, SHAPE(1));
     t.stage.kind = SAMBA_STAGE_LINE;
     t.stage.rank = 0;
-    t.stage.line = (samba_line){.function = first > 0 || nan ? SAMBA_LINE_CHOOSE : SAMBA_LINE_SORT,
+    t.stage.line = (samba_line){.function = first != 0 || nan ? SAMBA_LINE_CHOOSE : SAMBA_LINE_SORT,
                                 .backwards = backwards,
                                 .nan = nan,
                                 .has_values = 1,
@@ -300,7 +301,7 @@ static void order_case(samba_dtype dtype, const int64_t form[3], int64_t first, 
     for (int64_t i = 0; i < all; i++) {
         double value = few ? rand() % 5 - 2 * real : rand() % 100000 - 50000 * real;
         value = real && value == 0 && rand() % 2 ? -0.0
-                : real && rand() % 900 == 0      ? NAN
+                : real && rand() % nan_in == 0   ? NAN
                 : real && rand() % 90 == 0       ? -INFINITY
                                                  : value;
         set_value(&t, t.memory, 0, i, dtype == SAMBA_UINT8 ? (double)((int64_t)value & 255) : value);
@@ -319,9 +320,10 @@ static void order_case(samba_dtype dtype, const int64_t form[3], int64_t first, 
 
 static void test_order(void **state)
 {
-    static const int64_t forms[][3] = {{3, 0, 2},  {0, 5, 1},  {2, 1, 3},   {40, 2, 1},   {33, 5, 1},   {7, 16, 1}, {5, 17, 1},
-                                       {2, 64, 1}, {2, 65, 1}, {3, 300, 1}, {1, 4099, 1}, {1, 9001, 1}, {2, 2, 37}, {1, 7, 16},
-                                       {2, 34, 5}, {1, 33, 3}, {1, 64, 20}, {2, 100, 18}, {1, 4097, 2}};
+    static const int64_t forms[][3] = {{3, 0, 2},    {0, 5, 1},  {2, 1, 3},    {40, 2, 1},   {33, 5, 1},   {7, 16, 1},
+                                       {5, 17, 1},   {2, 64, 1}, {2, 65, 1},   {3, 300, 1},  {1, 4099, 1}, {1, 9001, 1},
+                                       {2, 2, 37},   {1, 7, 16}, {2, 34, 5},   {1, 33, 3},   {1, 64, 20},  {2, 100, 18},
+                                       {1, 4097, 2}, {1, 70, 8}, {3, 300, 70}, {1, 900, 139}};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32, SAMBA_INT64, SAMBA_UINT8};
     srand(11);
     for (int f = 0; f < LENGTH(forms); f++)
@@ -332,12 +334,17 @@ static void test_order(void **state)
                                             {(n - 1) / 2, n > 0},
                                             {n - (n > 0), n > 0},
                                             {0, n > 0},
+                                            {0, n < 3 ? n : 3},
+                                            {0, n < 16 ? n : 16},
+                                            {0, n < 17 ? n : 17},
                                             {(n - some) / 2, some},
                                             {n / 3, n / 2},
                                             {n / 9, n / 9},
                                             {n, 0}};
                 const int64_t *part = parts[rand() % LENGTH(parts)];
                 order_case(dtypes[k], forms[f], n > 0 ? part[0] : 0, part[1], way);
+                if (n > 0)
+                    order_case(dtypes[k], forms[f], SAMBA_LINE_MIDDLE, 1, way);
             }
 }
 

@@ -42,9 +42,9 @@ samba_status samba_lower_line(samba_compiler *c, int32_t index)
     node = samba_node_at(c->graph, group->anchor);
     line.size = sources[0]->shape[dim];
     line.count = node->shape[dim];
-    line.first = sorts ? node->attrs->sort.first : 0;
+    line.first = !sorts ? 0 : node->attrs->sort.first == SAMBA_SORT_MIDDLE ? SAMBA_LINE_MIDDLE : node->attrs->sort.first;
     line.nan = sorts && node->attrs->sort.nan != 0;
-    if (line.first > 0 || line.nan)
+    if (line.first != 0 || line.nan)
         line.function = SAMBA_LINE_CHOOSE;
     for (int d = 0; d < node->rank; d++)
         *(d < dim ? &line.outer : &line.inner) *= d == dim ? 1 : node->shape[d];

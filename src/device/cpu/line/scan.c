@@ -2,7 +2,7 @@
  *
  * Running sums and their like. Floats run in double, integers wrap in 64 bits, whatever the dtype; results are rounded as they
  * are stored. Short lines run as they are. Lines far apart in memory but side by side (a dim before the last) run as vectors, a
- * row at a time; others several at once, since each addition waits for the one before.
+ * row at a time; others several at once, since each addition waits for the one before. Extremes keep the dtype's registers.
  * Threads share the lines, and a sum of few long lines in pieces, whose totals they find first. */
 #include "device/cpu/line/line.h"
 #include <math.h>
@@ -63,53 +63,105 @@ static double log_add(double x, double y)
     return isinf(high) ? high : high + log1p(exp(low - high));
 }
 
+/* ---- greatest and least so far ---- */
+#define PASS 64 /* elements that are passed over at once */
+
+typedef union registers { /* in registers of the dtype's class */
+    float f32[SAMBA_TILE_CAPACITY];
+    double f64[SAMBA_TILE_CAPACITY];
+    int64_t i64[SAMBA_TILE_CAPACITY];
+} registers;
+
+/* n elements from number `begin` of the line on: the latest of equal ones takes its place, and NaN for good. Where the extreme of
+ * PASS elements, which vectors find, takes no place, what the line has come to is only repeated: so it is nearly everywhere in
+ * lines of no order. */
+#define EXTREMES(name, type, kept)                                                                                               \
+    static inline __attribute__((always_inline)) bool name##_takes(type x, type best, bool greatest)                             \
+    {                                                                                                                            \
+        return x != x || (best == best && (greatest ? x >= best : x <= best));                                                   \
+    }                                                                                                                            \
+    static inline __attribute__((always_inline)) void name(running *r, type *values, const type *passes, int64_t begin,          \
+                                                           int64_t n, int64_t *indices, bool back, bool greatest)                \
+    {                                                                                                                            \
+        type best = (type)r->kept;                                                                                               \
+        int64_t index = r->index;                                                                                                \
+        for (int64_t k = 0, count = (n + PASS - 1) / PASS; k < count; k++) {                                                     \
+            int64_t pass = back ? count - 1 - k : k, low = pass * PASS, high = low + PASS < n ? low + PASS : n;                  \
+            if (index >= 0 && !name##_takes(passes[pass], best, greatest)) {                                                     \
+                for (int64_t i = low; i < high; i++)                                                                             \
+                    values[i] = best;                                                                                            \
+                for (int64_t i = low; i < high; i++)                                                                             \
+                    indices[i] = index;                                                                                          \
+                continue;                                                                                                        \
+            }                                                                                                                    \
+            for (int64_t j = 0; j < high - low; j++) {                                                                           \
+                int64_t i = back ? high - 1 - j : low + j;                                                                       \
+                bool takes = name##_takes(values[i], best, greatest) || index < 0;                                               \
+                best = takes ? values[i] : best;                                                                                 \
+                index = takes ? begin + i : index;                                                                               \
+                values[i] = best;                                                                                                \
+                indices[i] = index;                                                                                              \
+            }                                                                                                                    \
+        }                                                                                                                        \
+        r->kept = best;                                                                                                          \
+        r->index = index;                                                                                                        \
+    }                                                                                                                            \
+    static void name##_of(const samba_line_state *s, running *r, type *values, const type *passes, int64_t begin, int64_t n,     \
+                          int64_t *indices)                                                                                      \
+    {                                                                                                                            \
+        if (s->line.function == SAMBA_LINE_CUMMAX)                                                                               \
+            s->line.backwards ? name(r, values, passes, begin, n, indices, true, true)                                           \
+                              : name(r, values, passes, begin, n, indices, false, true);                                         \
+        else                                                                                                                     \
+            s->line.backwards ? name(r, values, passes, begin, n, indices, true, false)                                          \
+                              : name(r, values, passes, begin, n, indices, false, false);                                        \
+    }
+EXTREMES(extremes_f32, float, real)
+EXTREMES(extremes_f64, double, real)
+EXTREMES(extremes_i64, int64_t, integer)
+
+static bool finds_extremes(const samba_line_state *s)
+{
+    return s->line.function == SAMBA_LINE_CUMMAX || s->line.function == SAMBA_LINE_CUMMIN;
+}
+
+/* Elements [begin, end) of a line that begins at `start`. */
+static void extreme_range(const samba_line_state *s, running *r, int64_t start, int64_t begin, int64_t end)
+{
+    const samba_kernels *k = s->kernels;
+    const samba_register_class class_ = samba_class_of(s->dtype);
+    const int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->line.inner, width = class_ == SAMBA_F32 ? 4 : 8;
+    void (*reduce)(void *, const void *, int64_t, int64_t, bool) =
+        (s->line.function == SAMBA_LINE_CUMMAX ? k->reduce_amax : k->reduce_amin)[class_];
+    registers values, passes;
+    int64_t room[SAMBA_TILE_CAPACITY];
+    for (int64_t done = 0, n; done < end - begin; done += n) {
+        n = end - begin - done < SAMBA_TILE_CAPACITY ? end - begin - done : SAMBA_TILE_CAPACITY;
+        const int64_t at = s->line.backwards ? end - done - n : begin + done, first = start + at * step, whole = n / PASS;
+        int64_t *indices = s->indices && step == 1 ? s->indices + first : room;
+        if (step == 1)
+            k->load[s->dtype](&values, s->x + first * size, n);
+        else
+            k->load_strided[s->dtype](&values, s->x + first * size, step, n);
+        reduce(&passes, &values, whole, PASS, true);
+        if (n > whole * PASS)
+            reduce((char *)&passes + whole * width, (char *)&values + whole * PASS * width, 1, n - whole * PASS, true);
+        if (class_ == SAMBA_F32)
+            extremes_f32_of(s, r, values.f32, passes.f32, at, n, indices);
+        else if (class_ == SAMBA_F64)
+            extremes_f64_of(s, r, values.f64, passes.f64, at, n, indices);
+        else
+            extremes_i64_of(s, r, values.i64, passes.i64, at, n, indices);
+        for (int64_t i = 0; i < n && s->indices && step != 1; i++)
+            s->indices[first + i * step] = indices[i];
+        if (s->values && step == 1)
+            k->store[s->dtype](s->values + first * size, &values, n);
+        else if (s->values)
+            k->store_strided[s->dtype](s->values + first * size, &values, step, n);
+    }
+}
+
 /* ---- a chunk of one line ---- */
-static inline __attribute__((always_inline)) void real_extremes(running *r, double *values, int64_t begin, int64_t n,
-                                                                int64_t *indices, bool back, bool greatest)
-{
-    double best = r->real;
-    int64_t index = r->index;
-    for (int64_t k = 0; k < n; k++) {
-        int64_t i = back ? n - 1 - k : k;
-        double x = values[i]; /* the latest of equal ones, and NaN for good */
-        bool takes = x != x || (best == best && (greatest ? x >= best : x <= best)) || index < 0;
-        best = takes ? x : best;
-        index = takes ? begin + i : index;
-        values[i] = best;
-        indices[i] = index;
-    }
-    r->real = best;
-    r->index = index;
-}
-
-static inline __attribute__((always_inline)) void integer_extremes(running *r, int64_t *values, int64_t begin, int64_t n,
-                                                                   int64_t *indices, bool back, bool greatest)
-{
-    int64_t best = r->integer, index = r->index;
-    for (int64_t k = 0; k < n; k++) {
-        int64_t i = back ? n - 1 - k : k, x = values[i];
-        bool takes = (greatest ? x >= best : x <= best) || index < 0;
-        best = takes ? x : best;
-        index = takes ? begin + i : index;
-        values[i] = best;
-        indices[i] = index;
-    }
-    r->integer = best;
-    r->index = index;
-}
-
-static void extremes(const samba_line_state *s, running *r, chunk *values, int64_t begin, int64_t n, int64_t *indices)
-{
-    bool greatest = s->line.function == SAMBA_LINE_CUMMAX, back = s->line.backwards;
-    if (!is_real(s))
-        greatest ? integer_extremes(r, values->integer, begin, n, indices, back, true)
-                 : integer_extremes(r, values->integer, begin, n, indices, back, false);
-    else if (greatest)
-        real_extremes(r, values->real, begin, n, indices, back, true);
-    else
-        real_extremes(r, values->real, begin, n, indices, back, false);
-}
-
 static void logarithms(const samba_line_state *s, running *r, chunk *values, int64_t n)
 {
     for (int64_t k = 0; k < n; k++) {
@@ -218,23 +270,19 @@ static void scan_range(const samba_line_state *s, running *r, const int64_t *sta
 {
     const samba_line *line = &s->line;
     chunk values[TOGETHER];
-    int64_t indices[SAMBA_TILE_CAPACITY], step = line->inner;
+    int64_t step = line->inner;
     for (int64_t j = 0; j < lines && sums_floats(s); j++)
         sum_floats(s, &r[j], starts[j], begin, end);
-    if (sums_floats(s))
+    for (int64_t j = 0; j < lines && finds_extremes(s); j++)
+        extreme_range(s, &r[j], starts[j], begin, end);
+    if (sums_floats(s) || finds_extremes(s))
         return;
     for (int64_t done = 0, n; done < end - begin; done += n) {
         n = end - begin - done < SAMBA_TILE_CAPACITY ? end - begin - done : SAMBA_TILE_CAPACITY;
         int64_t at = line->backwards ? end - done - n : begin + done;
         for (int64_t j = 0; j < lines; j++)
             read_elements(s, s->x, starts[j] + at * step, step, n, &values[j]);
-        if (line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN) {
-            for (int64_t j = 0; j < lines; j++) {
-                extremes(s, &r[j], &values[j], at, n, indices);
-                for (int64_t i = 0; i < n && s->indices; i++)
-                    s->indices[starts[j] + (at + i) * step] = indices[i];
-            }
-        } else if (line->function == SAMBA_LINE_LOGCUMSUMEXP) {
+        if (line->function == SAMBA_LINE_LOGCUMSUMEXP) {
             for (int64_t j = 0; j < lines; j++)
                 logarithms(s, &r[j], &values[j], n);
         } else {

@@ -2,8 +2,8 @@
  *
  * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their indices
  * are sorted by digits; values are then copied from where they stood, so they keep every bit. The first few of many are selected
- * without sorting the rest, some from the middle by dividing what they are among. Of short lines vectors count how many elements
- * come before each (ranks.c). Threads share the lines. */
+ * without sorting the rest, a few of them while lines side by side are read a row at a time; some from the middle by dividing
+ * what they are among. Of short lines vectors count how many elements come before each (ranks.c). Threads share the lines. */
 #include "device/cpu/line/line.h"
 #include <string.h>
 
@@ -11,6 +11,9 @@
 #define SORT_BUCKETS (1 << SORT_DIGIT_BITS)
 #define SORT_FEW 64     /* items that are sorted by insertion */
 #define SELECT_BLOCK 64 /* elements that are passed over at once */
+#define SELECT_FEW 16   /* results that are kept in order while a line is read */
+#define SELECT_LANES 64 /* lines side by side of which the first few are selected at once, and how many are worth it */
+#define SELECT_LEAST 8
 #define MOST_LANES 16   /* lines side by side: a cache line of float32 */
 #define TURN_MOST 16    /* elements of lines that are turned into lines side by side */
 #define NEAR_BITS 11    /* of a key's first digits, which say of a long line what is near its results */
@@ -45,11 +48,26 @@ static void copy_element(const samba_line_state *s, int64_t to, int64_t from)
     }
 }
 
+/* ---- NaN that decides ---- */
+static bool middles(const samba_line_state *s) { return s->line.first == SAMBA_LINE_MIDDLE; }
+static bool heeds_nan(const samba_line_state *s)
+{
+    return (s->line.nan || middles(s)) && samba_dtype_is_floating_point(s->dtype);
+}
+
+/* The place in the order of the first result of a line of which so many elements are no NaN, as far as that decides. */
+static int64_t first_of(const samba_line_state *s, int64_t numbers)
+{
+    return !middles(s) ? s->line.first : numbers > 0 ? (numbers - 1) / 2 : 0;
+}
+
 /* ---- the first few of many ---- */
 static bool selects(const samba_line *line)
 {
     return line->count < line->size / 4 && line->count > 0 && line->first == 0 && !line->nan;
 }
+
+static bool selects_few(const samba_line *line) { return selects(line) && line->count <= SELECT_FEW; }
 
 /* Candidates: enough that cutting them back is rare. */
 static int64_t select_capacity(const samba_line *line) { return 2 * line->count + 2 * SELECT_BLOCK; }
@@ -151,7 +169,6 @@ __extension__ typedef unsigned __int128 wide_item;
 /* ---- short lines ---- */
 static bool is_wide(const samba_line_state *s) { return s->dtype == SAMBA_FLOAT64 || s->dtype == SAMBA_INT64; }
 static bool is_short(const samba_line_state *s) { return s->line.size <= SAMBA_RANK_MOST && !is_wide(s); }
-static bool heeds_nan(const samba_line_state *s) { return s->line.nan && samba_dtype_is_floating_point(s->dtype); }
 
 /* Keys whose order is that of signed numbers. */
 static void signed_keys(const samba_line_state *s, const chunk *values, int64_t n, int32_t *keys)
@@ -162,13 +179,13 @@ static void signed_keys(const samba_line_state *s, const chunk *values, int64_t 
         keys[i] = (int32_t)(unsigned_keys[i] ^ 0x80000000u);
 }
 
-static bool has_nan(const samba_line_state *s, const int32_t *keys, int64_t n)
+static int32_t count_nan(const samba_line_state *s, const int32_t *keys, int64_t n)
 {
     const int32_t nan = s->line.backwards ? INT32_MIN : INT32_MAX;
-    int32_t any = 0;
+    int32_t count = 0;
     for (int64_t i = 0; i < n; i++)
-        any |= keys[i] == nan;
-    return any != 0;
+        count += keys[i] == nan;
+    return count;
 }
 
 /* Result i of a line, which stood at `index` of it. */
@@ -212,14 +229,15 @@ static void short_line(const samba_line_state *s, int64_t start, int64_t result_
     chunk values;
     read_line(s, s->x + start * (int64_t)samba_dtype_size(s->dtype), 0, line->size, &values);
     signed_keys(s, &values, line->size, keys);
-    if (heeds_nan(s) && has_nan(s, keys, line->size)) {
+    const int32_t nan = heeds_nan(s) ? count_nan(s, keys, line->size) : 0;
+    if (nan > 0 && !middles(s)) {
         int32_t at = 0;
-        while (!has_nan(s, keys + at, 1))
+        while (count_nan(s, keys + at, 1) == 0)
             at++;
         for (int64_t i = 0; i < line->count; i++)
             order[i] = at;
     } else {
-        s->kernels->line_order(order, keys, line->size, line->first, line->count);
+        s->kernels->line_order(order, keys, line->size, first_of(s, line->size - nan), line->count);
     }
     for (int64_t i = 0; i < line->count; i++)
         write_one(s, start, result_start, i, order[i]);
@@ -246,12 +264,65 @@ static void short_lines(const samba_line_state *s, int64_t start, int64_t result
             s->kernels->load_strided[s->dtype](&values, x, apart, lanes);
         signed_keys(s, &values, MOST_LANES, keys + i * MOST_LANES);
     }
-    s->kernels->lines_order(order, keys, line->size, line->first, line->count);
-    bool nan = heeds_nan(s) && has_nan(s, keys, line->size * MOST_LANES);
+    s->kernels->lines_order(order, keys, line->size, first_of(s, line->size), line->count);
+    bool nan = heeds_nan(s) && count_nan(s, keys, line->size * MOST_LANES) > 0;
     for (int64_t i = 0; i < line->count; i++)
         write_lanes(s, start, apart, result_start + i * line->inner, results_apart, lanes, order + i * MOST_LANES);
     for (int64_t k = 0; k < lanes && nan; k++)
         short_line(s, start + k * apart, result_start + k * results_apart);
+}
+
+/* ---- the first few of long lines side by side ---- */
+static bool selects_beside(const samba_line_state *s)
+{
+    return selects_few(&s->line) && !is_short(s) && !is_wide(s) && s->line.inner >= SELECT_LEAST;
+}
+
+/* Puts row `row` of MOST_LANES lines where it belongs among the first `kept` of each, the last of which it pushes out of `count`.
+ * What stood there before stays before what is equal to it. */
+static void put_row(int32_t best[][SELECT_LANES], int32_t places[][SELECT_LANES], const int32_t *keys, int32_t row, int64_t kept,
+                    int64_t count)
+{
+    int32_t key[MOST_LANES], place[MOST_LANES], moves[MOST_LANES] = {0};
+    memcpy(key, keys, sizeof key);
+    for (int k = 0; k < MOST_LANES; k++)
+        place[k] = row;
+    for (int64_t j = 0; j < kept; j++)
+        for (int k = 0; k < MOST_LANES; k++) { /* a lane whose row found its place moves all that is behind */
+            int32_t b = best[j][k], p = places[j][k], move = moves[k] | -(key[k] < b);
+            best[j][k] = (key[k] & move) | (b & ~move);
+            places[j][k] = (place[k] & move) | (p & ~move);
+            key[k] = (b & move) | (key[k] & ~move);
+            place[k] = (p & move) | (place[k] & ~move);
+            moves[k] = move;
+        }
+    if (kept < count) {
+        memcpy(best[kept], key, sizeof key);
+        memcpy(places[kept], place, sizeof place);
+    }
+}
+
+/* Rows are read as they lie. One of which no lane comes before the last of those found, as are nearly all, costs a comparison. */
+static void select_lanes(const samba_line_state *s, int64_t start, int64_t result_start, int64_t lanes)
+{
+    const int64_t count = s->line.count, bytes = (int64_t)samba_dtype_size(s->dtype);
+    int32_t best[SELECT_FEW][SELECT_LANES], places[SELECT_FEW][SELECT_LANES], keys[SELECT_LANES] = {0};
+    chunk values;
+    for (int64_t i = 0; i < s->line.size; i++) {
+        s->kernels->load[s->dtype](&values, s->x + (start + i * s->line.inner) * bytes, lanes);
+        signed_keys(s, &values, lanes, keys);
+        for (int64_t part = 0; part < lanes; part += MOST_LANES) {
+            const int32_t *mine = keys + part, *last = best[count - 1] + part;
+            int32_t any = i < count;
+            for (int k = 0; k < MOST_LANES && i >= count; k++)
+                any |= mine[k] < last[k];
+            if (any)
+                put_row((int32_t(*)[SELECT_LANES])(best[0] + part), (int32_t(*)[SELECT_LANES])(places[0] + part), mine,
+                        (int32_t)i, i < count ? i : count, count);
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        write_lanes(s, start, 1, result_start + i * s->line.inner, 1, lanes, places[i]);
 }
 
 /* ---- the stage ---- */
@@ -264,6 +335,8 @@ void samba_line_prepare_sort(samba_line_state *s)
     s->lanes = lanes > most ? most : lanes;
     if (s->lanes < 1 || (selects(line) && !is_short(s)))
         s->lanes = 1;
+    if (selects_beside(s)) /* where there are few, each thread has some */
+        s->lanes = line->outer * ((line->inner + SELECT_LANES - 1) / SELECT_LANES) < s->threads ? MOST_LANES : SELECT_LANES;
     int64_t items = is_short(s) ? 0 : selects(line) ? 2 * select_capacity(line) : (s->lanes + 1) * line->size;
     s->thread_scratch = (items * (is_wide(s) ? 16 : 8) + 63) / 64 * 64;
 }
@@ -300,6 +373,11 @@ void samba_run_sort(const void *state, char *scratch, int phase, int thread, int
                 result = block * line->count * line->inner + column * (s->turned ? line->count : 1);
         if (is_short(s))
             short_lines(s, start, result, lanes);
+        else if (selects_beside(s) && lanes >= SELECT_LEAST)
+            select_lanes(s, start, result, lanes);
+        else if (selects_beside(s))
+            for (int64_t k = 0; k < lanes; k++)
+                lines_narrow(s, scratch, start + k, result + k, 1);
         else
             (is_wide(s) ? lines_wide : lines_narrow)(s, scratch, start, result, lanes);
     }

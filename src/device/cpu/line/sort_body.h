@@ -107,6 +107,36 @@ static sort_item *SORT(select)(const samba_line_state *s, const char *line, sort
     return SORT(radix)(items, room, found);
 }
 
+/* The first few: an element that comes before the last of those found is put where it belongs among them. */
+static sort_item *SORT(select_few)(const samba_line_state *s, const char *line, sort_item *items)
+{
+    const int64_t size = s->line.size, count = s->line.count;
+    int64_t found = 0;
+    chunk values, extremes, limit;
+    for (int64_t begin = 0; begin < size; begin += SAMBA_TILE_CAPACITY) {
+        int64_t n = size - begin < SAMBA_TILE_CAPACITY ? size - begin : SAMBA_TILE_CAPACITY;
+        read_line(s, line, begin, n, &values);
+        block_extremes(s, &values, n, &extremes);
+        for (int64_t block = 0; block * SELECT_BLOCK < n; block++) {
+            if (found == count && none_better(s, &extremes, block, &limit))
+                continue;
+            int64_t end = (block + 1) * SELECT_BLOCK < n ? (block + 1) * SELECT_BLOCK : n;
+            for (int64_t i = block * SELECT_BLOCK; i < end; i++) {
+                const sort_item item = SORT(item)(s, &values, i, begin + i);
+                if (found == count && item > items[count - 1])
+                    continue;
+                int64_t at = found < count ? found++ : count - 1;
+                for (; at > 0 && items[at - 1] > item; at--)
+                    items[at] = items[at - 1];
+                items[at] = item;
+            }
+            if (found == count)
+                read_line(s, line, (int64_t)(items[count - 1] & (((sort_item)1 << SORT_KEY_BITS) - 1)), 1, &limit);
+        }
+    }
+    return items;
+}
+
 /* ---- some of many, from anywhere in their order ---- */
 
 /* Narrows items [*low, *high) to a few, or to less than twice as many as are wanted, among which are those that come to stand at
@@ -141,7 +171,10 @@ static void SORT(divide)(sort_item *items, int64_t *low, int64_t *high, int64_t 
 static int64_t SORT(near)(const samba_line_state *s, const char *line, sort_item *items, int64_t *first)
 {
     uint32_t counts[2][1 << NEAR_BITS]; /* two, as a counter that is added to at once waits for itself */
-    const int64_t size = s->line.size, last = *first + s->line.count;
+    const int64_t size = s->line.size;
+    const sort_key nan = s->line.backwards ? 0 : (sort_key) ~(sort_key)0;
+    const bool heed = heeds_nan(s);
+    int64_t nans = 0;
     chunk values;
     sort_key keys[SAMBA_TILE_CAPACITY];
     memset(counts, 0, sizeof counts);
@@ -151,10 +184,13 @@ static int64_t SORT(near)(const samba_line_state *s, const char *line, sort_item
         SORT(keys)(s, &values, n, keys);
         for (int64_t i = 0; i < n; i++)
             counts[i & 1][keys[i] >> (SORT_KEY_BITS - NEAR_BITS)]++;
+        for (int64_t i = 0; i < n && heed; i++)
+            nans += keys[i] == nan;
     }
-    if (s->line.nan &&
-        counts[0][s->line.backwards ? 0 : (1 << NEAR_BITS) - 1] + counts[1][s->line.backwards ? 0 : (1 << NEAR_BITS) - 1] > 0)
+    if (s->line.nan && nans > 0)
         return -1;
+    *first = first_of(s, size - nans);
+    const int64_t last = *first + s->line.count;
     int64_t below = 0, upto = 0;
     sort_key low = 0, high = 0;
     for (int b = 0; upto < last; b++) {
@@ -183,7 +219,7 @@ static int64_t SORT(near)(const samba_line_state *s, const char *line, sort_item
 static sort_item *SORT(choose)(const samba_line_state *s, sort_item *items, sort_item *room, int64_t n, int64_t first)
 {
     int64_t low = 0, high = n, count = s->line.count;
-    if (s->line.nan && samba_dtype_is_floating_point(s->dtype)) {
+    if (s->line.nan && heeds_nan(s)) {
         const sort_key nan = s->line.backwards ? 0 : (sort_key) ~(sort_key)0;
         int64_t at = 0;
         while (at < n && (sort_key)(items[at] >> SORT_KEY_BITS) != nan)
@@ -223,13 +259,17 @@ static void SORT(lines)(const samba_line_state *s, char *scratch, int64_t start,
     sort_item *items = (sort_item *)(void *)scratch, *room = items + s->lanes * size;
     chunk values;
     sort_key keys[SAMBA_TILE_CAPACITY];
+    if (selects_few(line)) {
+        SORT(write)(s, SORT(select_few)(s, s->x + start * bytes, items), start, result_start);
+        return;
+    }
     if (selects(line)) {
         int64_t capacity = select_capacity(line);
         SORT(write)(s, SORT(select)(s, s->x + start * bytes, items, items + capacity, capacity), start, result_start);
         return;
     }
     if (lanes == 1 && line->count < size && size >= NEAR_LEAST) {
-        int64_t first = line->first, found = SORT(near)(s, s->x + start * bytes, items, &first);
+        int64_t first, found = SORT(near)(s, s->x + start * bytes, items, &first);
         if (found >= 0) {
             SORT(write)(s, SORT(choose)(s, items, room, found, first), start, result_start);
             return;
@@ -250,8 +290,13 @@ static void SORT(lines)(const samba_line_state *s, char *scratch, int64_t start,
                 items[k * size + i] = SORT(item)(s, &values, k, i);
         }
     }
-    for (int64_t k = 0; k < lanes; k++)
-        SORT(write)(s, SORT(choose)(s, items + k * size, room, size, line->first), start + k, result_start + k);
+    for (int64_t k = 0; k < lanes; k++) {
+        sort_item *of = items + k * size;
+        int64_t numbers = size;
+        for (int64_t i = 0; i < size && middles(s) && heeds_nan(s); i++)
+            numbers -= (sort_key)(of[i] >> SORT_KEY_BITS) == (sort_key) ~(sort_key)0; /* which does not go backwards */
+        SORT(write)(s, SORT(choose)(s, of, room, size, first_of(s, numbers)), start + k, result_start + k);
+    }
 }
 
 #undef SORT_DIGIT
