@@ -66,8 +66,9 @@ const char *samba_onnx_write_sort(samba_onnx_writer *w, const samba_node *node)
         some = samba_onnx_put_cast(w, some, SAMBA_INT32, SAMBA_BOOL);
         index = samba_onnx_put_where(w, some, first, index);
     }
-    if (node->op == SAMBA_OP_argsort) /* of what was cast: TopK, which has two results, cannot say what the second is */
-        return nan || wide == (samba_dtype)from->dtype ? index : samba_onnx_put1(w, "Identity", index);
+    /* of what was cast, or looks for NaN among integers: TopK, which has two results, cannot say what the second is */
+    if (node->op == SAMBA_OP_argsort)
+        return nan || (wide == (samba_dtype)from->dtype && !s->nan) ? index : samba_onnx_put1(w, "Identity", index);
     return elements(w, samba_onnx_given(w, node, 0), index, s->dim);
 }
 

@@ -38,6 +38,14 @@ const char *samba_onnx_write_unary(samba_onnx_writer *w, const samba_node *node)
     return samba_onnx_narrow(w, node, a);
 }
 
+/* Of matrices without elements it is a constant. */
+bool samba_onnx_own_det(const samba_onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *a = samba_node_at(graph, inputs[0]);
+    (void)w, (void)node;
+    return a->shape[a->rank - 1] > 0;
+}
+
 const char *samba_onnx_write_neg(samba_onnx_writer *w, const samba_node *node)
 {
     const char *a = samba_onnx_given_wide(w, node, 0);

@@ -40,8 +40,9 @@ TEST(test_roofs)
     samba_machine here;
     refuse(samba_machine_measure(context, 0, &here), SAMBA_ERROR_ARGUMENT, "0 threads, expected 1 to 4096");
     need(samba_machine_measure(context, 1, &here));
-    assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 &&
-                here.cache_bytes_per_second > 1e7);
+    const double slow = emulated() ? 100 : 1;
+    assert_true(here.threads == 1 && here.flops_per_second > 1e8 / slow && here.memory_bytes_per_second > 1e7 / slow &&
+                here.cache_bytes_per_second > 1e7 / slow);
     assert_true(here.measured_at > 1700000000 && here.others <= 1 && here.others >= (access("/proc/stat", R_OK) ? -1 : 0));
 }
 

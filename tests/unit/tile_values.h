@@ -59,6 +59,16 @@ static inline double digamma_of(double x)
                                z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z / 132)))) - sum);
 }
 
+static inline double tanhshrink_of(double x)
+{
+    long double sum = 0, term = (long double)x * x * x / 6; /* x^(2k + 1) / (2k + 1)! */
+    if (!(fabs(x) < 1))
+        return (double)((long double)x - tanhl(x));
+    for (int k = 1; k < 16; k++, term *= (long double)x * x / (2 * k * (2 * k + 1)))
+        sum += 2 * k * term;
+    return (double)(sum / coshl(x));
+}
+
 static inline double trigamma_of(double x)
 {
     const double sine = sin(M_PI * (x - nearbyint(x)));
@@ -112,6 +122,7 @@ static const struct {
     {SAMBA_TILE_asinh, asinh, 0},
     {SAMBA_TILE_acosh, acosh, 0},
     {SAMBA_TILE_atanh, atanh, 0},
+    {SAMBA_TILE_tanhshrink, tanhshrink_of, 0},
     {SAMBA_TILE_erfc, erfc, 0},
     {SAMBA_TILE_lgamma, lgamma, 0},
     {SAMBA_TILE_sigmoid, sigmoid_of, 0},

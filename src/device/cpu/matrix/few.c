@@ -5,9 +5,9 @@
  * a = Q R, block by block of rows (Demmel, Grigori, Hoemmen and Langou 2012): the triangle that is known and one more block give
  * the next triangle, by reflections that each have one element in the triangle's place, and the rest in the block. So a block
  * is read once for R and once for the vectors. R = U S V^T by rotations of its columns until they stand at right angles
- * (Hestenes 1958), and the long vectors are Q U, by all the reflections of a block at once. Q is always that of whole matrices, so
- * the vectors are at right angles whatever the rank. A symmetric matrix is turned to a diagonal by Jacobi's rotations. Compiled
- * once for each ISA. */
+ * (Hestenes 1958), and the long vectors are Q U, by all the reflections of a block at once. Q is always that of whole matrices,
+ * so the vectors are at right angles whatever the rank. A symmetric matrix is turned to a diagonal by Jacobi's rotations.
+ * Compiled once for each ISA. */
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/matrix/few.h"
