@@ -2,9 +2,9 @@
  *
  * Operators along one dim, whose elements are a line: sorting and running sums, products, extrema.
  *
- * sort(a; dim, first, count, descending, nan): of the elements of each line in order, `count` from number `first` on; argsort:
- * where they stood. Equal elements keep their order, NaN is greatest and -0 equals 0. With `nan`, all results of a line that has
- * NaN are its first NaN. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
+ * sort(a; dim, first, count, descending, nan): of the elements of each line in order, `count` from number `first` on, or the one
+ * in the middle of the numbers (SAMBA_SORT_MIDDLE); argsort: where they stood. Equal elements keep their order, NaN is greatest
+ * and -0 equals 0. With `nan`, all results of a line that has NaN are its first NaN. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
  * made of elements 0 to i, or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The
  * two results of a pair are one stage.
  *
@@ -291,7 +291,7 @@ static samba_status sorted(const samba_reference *reference, bool wants_index)
         for (int64_t i = 0; i < size; i++)
             order[i] = i;
         merge_sort(&from, attrs->descending != 0, order, order + size);
-        int64_t first_nan = 0, first = attrs->first; /* size: there is none */
+        int64_t first = attrs->first, first_nan = 0; /* size: there is none */
         while (first_nan < size && !(attrs->nan && is_real(&from) && isnan(real_at(&from, first_nan))))
             first_nan++;
         if (first == SAMBA_SORT_MIDDLE) {

@@ -185,7 +185,10 @@ samba_status samba_vjp_det(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     const samba_node node = *vjp->node;
-    const int64_t n = samba_columns_of(samba_node_at(graph, vjp->inputs[0]));
+    const samba_node a = *samba_node_at(graph, vjp->inputs[0]);
+    const int64_t n = samba_columns_of(&a);
+    if (n == 1) /* the element, which may be 0 */
+        return samba_vjp_deliver(vjp, 0, samba_emit_reshape(graph, vjp->gradient, a.rank, a.shape));
     samba_ref lu = samba_emit_lu(graph, vjp->inputs[0], true), zero = samba_emit_scalar(graph, SAMBA_OP_eq, lu, 0);
     if (lu == SAMBA_NONE || n == 0)
         return SAMBA_OK;

@@ -107,7 +107,7 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
     return values;
 }
 
-/* The element at `index` of the sorted line, or its first NaN where `nan` says so, and where it stood. */
+/* The element at `index` (or SAMBA_SORT_MIDDLE) of the sorted line, or its first NaN where `nan` says so, and where it stood. */
 static samba_value chosen(const lines *l, int64_t index, bool nan, bool keepdim, samba_value *indices)
 {
     const samba_attrs attrs = {.sort = {.dim = l->at, .first = index, .count = 1, .nan = nan}};
@@ -135,34 +135,32 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
     return chosen(&l, k - 1, false, keepdim, indices);
 }
 
-samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
+static samba_value middle_of(const char *what, samba_value a, int dim, bool numbers, bool keepdim, samba_value *indices)
 {
     lines l;
     samba_value result;
-    if (!enter_two(&l, "median", a, dim, indices, &result))
+    if (!enter_two(&l, what, a, dim, indices, &result))
         return result;
     samba_graph *graph = l.graph;
     int64_t size = samba_value_size(l.line, l.at);
     if (size == 0 || samba_value_dtype(a) == SAMBA_BOOL)
         return *indices = samba_trace_value(
-                   graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "median",
+                   graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                                                           "dim %d has size 0: no element is in the middle", l.at)
-                                    : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median",
+                                    : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
                                                           "expected integers or floating-point, given bool; cast it first"));
-    return chosen(&l, (size - 1) / 2, samba_dtype_is_floating_point(samba_value_dtype(a)), keepdim, indices);
+    const bool nan = samba_dtype_is_floating_point(samba_value_dtype(a)); /* no integer is NaN */
+    return chosen(&l, numbers && nan ? SAMBA_SORT_MIDDLE : (size - 1) / 2, nan && !numbers, keepdim, indices);
+}
+
+samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    return middle_of("median", a, dim, false, keepdim, indices);
 }
 
 samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
-    lines l;
-    samba_value result;
-    if (!samba_dtype_is_floating_point(samba_value_dtype(a))) /* no integer is NaN */
-        return samba_median(a, dim, keepdim, indices);
-    if (!enter_two(&l, "nanmedian", a, dim, indices, &result))
-        return result;
-    if (samba_value_size(l.line, l.at) == 0)
-        return samba_median(a, dim, keepdim, indices); /* which says what is wrong */
-    return chosen(&l, SAMBA_SORT_MIDDLE, false, keepdim, indices);
+    return middle_of("nanmedian", a, dim, true, keepdim, indices);
 }
 
 /* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity

@@ -253,6 +253,12 @@ SQUARE = [(1, 1), (2, 2), (3, 3), (5, 5), (0, 0), (0, 3, 3), (2, 0, 0), (2, 3, 3
 OBLONG = [(3, 2), (2, 3), (5, 1), (1, 5), (0, 3), (3, 0), (7, 4), (4, 7), (0, 3, 2), (2, 4, 3), (2, 3, 5), (1, 2, 3, 2)]
 
 
+def _zeros(make):
+    """One row: the gradient of its determinant is 1, also where that is 0."""
+    for shape in ((1, 1), (3, 1, 1)):
+        yield Sample((make.tensor(*shape, low=0, high=0),), terms=512)
+
+
 def _matrices(shapes):
     def samples(make):
         for k, shape in enumerate(shapes):
@@ -359,6 +365,7 @@ LINALG = [
     Operator("solve right", _solve_right, _systems, dtypes=REAL),
     Operator("inv", _named(torch.linalg.inv, _regular), _matrices(SQUARE), dtypes=REAL),
     Operator("det", torch.linalg.det, _matrices(SQUARE), dtypes=REAL),
+    Operator("det", torch.linalg.det, _zeros, dtypes=REAL),
     Operator("slogdet", lambda a: tuple(torch.linalg.slogdet(_regular(a))), _matrices(SQUARE), dtypes=REAL),
     Operator("logdet", _named(torch.logdet, _definite), _matrices(SQUARE), dtypes=REAL),
     Operator("qr", lambda a: tuple(torch.linalg.qr(_values_apart(a))), _matrices(SQUARE + OBLONG), dtypes=REAL, place=8.0),

@@ -20,7 +20,7 @@ enum {
     LANES = VECTOR_BYTES / (int)sizeof(double),
     SWEEPS = 30, /* five or six, of so few columns */
 };
-#define NOTHING 1e-280 /* the square of a length that is none beside numbers about 1 */
+#define NOTHING 1e-280 /* the square of a length that is none: the greatest element is at least 1e-100 */
 
 typedef struct reflection {
     double head, factor; /* 1 - factor v v^T, v the head and what stands in the block */
@@ -245,10 +245,13 @@ static void one_sided(samba_few *few, double u[SAMBA_FEW][SAMBA_FEW])
             }
     }
     for (int j = 0; j < k; j++) {
-        double squares = 0;
+        double squares = 0, most = 0;
         for (int i = 0; i < k; i++)
-            squares += u[j][i] * u[j][i];
-        few->spectrum[j] = sqrt(squares);
+            most = fmax(most, fabs(u[j][i]));
+        const double unit = most > 0 && most < 1e-140 ? most : 1; /* whose squares would be nothing */
+        for (int i = 0; i < k; i++)
+            squares += (u[j][i] / unit) * (u[j][i] / unit);
+        few->spectrum[j] = unit * sqrt(squares);
     }
     sort(k, few->spectrum, false, u, few->vectors);
     for (int j = 0; j < k; j++)

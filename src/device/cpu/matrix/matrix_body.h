@@ -433,15 +433,16 @@ static bool NAME(lone)(const matrix_state *s, int64_t element, char *scratch)
     }
 }
 
-/* The greatest element; false: one is not finite. */
-static bool NAME(range)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, REAL *greatest)
+/* The greatest element, or that of the lower triangle; false: one of all is not finite. */
+static bool NAME(range)(int64_t rows, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, bool lower,
+                        REAL *greatest)
 {
     REAL all = 0, most = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
             const REAL x = (REAL)fabs(from[i * from_row + j * from_column]);
             all += x * 0;
-            most = x > most ? x : most;
+            most = x > most && (!lower || j <= i) ? x : most;
         }
     *greatest = most;
     return all == 0;
@@ -482,7 +483,7 @@ static bool NAME(few)(const matrix_state *s, int64_t element, char *scratch)
                      .values = s->stage.values != 0,
                      .turned = turned,
                      .blocks = (double *)(void *)scratch};
-    if (!NAME(range)(m, k, source, row, column, &greatest))
+    if (!NAME(range)(m, k, source, row, column, !svd, &greatest))
         return false;
     int exponent = 0; /* squares of what is beyond these would be too great or too small */
     if (greatest > 0 && !((double)greatest > 1e-100 && (double)greatest < 1e100))
