@@ -4,9 +4,9 @@
  *
  * sort(a; dim, first, count, descending, nan): of the elements of each line in order, `count` from number `first` on, or the one
  * in the middle of the numbers (SAMBA_SORT_MIDDLE); argsort: where they stood. Equal elements keep their order, NaN is greatest
- * and -0 equals 0. With `nan`, all results of a line that has NaN are its first NaN. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
- * made of elements 0 to i, or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The
- * two results of a pair are one stage.
+ * and -0 equals 0. With `nan`, all results of a line that has NaN are its first NaN. cumsum, cumprod, cummax, cummin,
+ * logcumsumexp(a; dim, reverse): element i is made of elements 0 to i, or with `reverse` of i to the last; cummax_index and
+ * cummin_index: where the extremum stood last. The two results of a pair are one stage.
  *
  * Gradients: of what is chosen, to the element it was chosen from; of a running sum, the running sum from the other end; of a
  * running product (cumprod_grad) without division, so that zeros are as good as others. */
