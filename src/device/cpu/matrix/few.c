@@ -217,6 +217,14 @@ static void complete(int k, double u[SAMBA_FEW][SAMBA_FEW], int j)
         u[j][i] /= sqrt(squares);
 }
 
+static double greatest_of(const double *x, int64_t count)
+{
+    double greatest = 0;
+    for (int64_t i = 0; i < count; i++)
+        greatest = fabs(x[i]) > greatest ? fabs(x[i]) : greatest;
+    return greatest;
+}
+
 /* u holds R by columns, and then its left vectors. */
 static void one_sided(samba_few *few, double u[SAMBA_FEW][SAMBA_FEW])
 {
@@ -245,9 +253,8 @@ static void one_sided(samba_few *few, double u[SAMBA_FEW][SAMBA_FEW])
             }
     }
     for (int j = 0; j < k; j++) {
-        double squares = 0, most = 0;
-        for (int i = 0; i < k; i++)
-            most = fmax(most, fabs(u[j][i]));
+        const double most = greatest_of(u[j], k);
+        double squares = 0;
         const double unit = most > 0 && most < 1e-140 ? most : 1; /* whose squares would be nothing */
         for (int i = 0; i < k; i++)
             squares += (u[j][i] / unit) * (u[j][i] / unit);
@@ -275,14 +282,6 @@ static void negate(double *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         x[i] = -x[i];
-}
-
-static double greatest_of(const double *x, int64_t count)
-{
-    double greatest = 0;
-    for (int64_t i = 0; i < count; i++)
-        greatest = fabs(x[i]) > greatest ? fabs(x[i]) : greatest;
-    return greatest;
 }
 
 /* The sign of long vector j, by all of its blocks, whose greatest elements are known. */
